@@ -16,11 +16,20 @@ from rivermouth.ports.dev.broker import Broker
 from rivermouth.ports.dev.s3_server import S3Server
 
 # Fast ones first, and such as can be shared out last; a folder that is not named here comes after them.
-ORDER = ("rows", "laws", "contracts", "ports", "doors", "audit", "crashes", "docs")
+ORDER = ("rows", "laws", "contracts", "ports", "pipelines", "doors", "audit", "crashes", "docs")
 
 # Folders and files whose tests ask what becomes of records, not what Spark makes of an expression.
 OF_FEW_RECORDS = {
-    *("doors", "crashes", "test_sinks", "test_delta", "test_delta_files", "test_delta_merge", "test_erased"),
+    *(
+        "doors",
+        "crashes",
+        "pipelines",
+        "test_sinks",
+        "test_delta",
+        "test_delta_files",
+        "test_delta_merge",
+        "test_erased",
+    ),
     *("test_upsert_law", "test_history_law", "test_snapshot_law", "test_partial_law", "test_envelope_history"),
 }
 FACTORY_MODE = "spark.sql.codegen.factoryMode"

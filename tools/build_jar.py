@@ -33,6 +33,7 @@ NEEDED: Final = (
     "hadoop-client-api-",
     "jackson-core-",
     "jackson-databind-",
+    "orc-core-",
     "parquet-column-",
     "parquet-common-",
     "parquet-hadoop-",
@@ -44,6 +45,7 @@ NEEDED: Final = (
     "zstd-jni-",
     "spark-unsafe_",
     "spark-variant_",
+    "univocity-parsers-",
 )
 # One date for all, or each build would be another file.
 EPOCH: Final = (1980, 1, 1, 0, 0, 0)

@@ -265,6 +265,10 @@ def error_page() -> str:
         errors.kafka,
         errors.running,
         errors.tables,
+        errors.pipelines,
+        errors.pipeline_settings,
+        errors.pipeline_sql,
+        errors.pipeline_files,
         errors.machine,
     ):
         parts.append(f"## {(room.__doc__ or '').partition(':')[0]}")

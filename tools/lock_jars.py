@@ -26,6 +26,8 @@ ROOTS: Final = {
         "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
         "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
         "io.delta:delta-spark_4.2_2.13:4.4.0",
+        # Avro files as a source, and from_avro.
+        "org.apache.spark:spark-avro_2.13:4.2.0",
     ],
     # Hadoop's S3A, for a lake on s3a://. Instead of Amazon's whole SDK (500 MB) the parts of it that S3A uses.
     "s3": [

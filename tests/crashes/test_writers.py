@@ -28,7 +28,7 @@ def test_a_second_writer_is_refused_while_the_first_is_alive(make_scene, spark):
     busy = (
         f"[TABLE_BUSY] flow shop: table {scene.table} is being written by process {os.getpid()} on "
         f"{socket.gethostname()}; nothing was written\n"
-        "  hint: stop the other run, or wait: its lease ends 30 s after its last sign of life"
+        "  hint: rivermouth status shop"
     )
     assert texts == [busy]
     assert scene.audit().is_clean
@@ -104,7 +104,7 @@ def test_two_processes_at_once(make_scene, children, spark):
         assert str(scene.drain(spark).error) == (
             f"[TABLE_BUSY] flow shop: table {scene.table} is being written by process {child.pid} on "
             f"{socket.gethostname()}; nothing was written\n"
-            "  hint: stop the other run, or wait: its lease ends 30 s after its last sign of life"
+            f"  hint: rivermouth status shop; to end its writer here: kill {child.pid}"
         )
     # It was killed, whatever it was doing.
     assert scene.drain(spark).error is None

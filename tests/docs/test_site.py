@@ -25,6 +25,7 @@ def test_the_navigation_has_the_groups_of_the_list_of_pages():
     assert list(sections) == ["How-to", "Reference", "Explanation"]
     assert [name for group in sections["How-to"] for name in group] == [
         "Ingest",
+        "Pipelines",
         "Formats",
         "Tables",
         "Operate",

@@ -198,6 +198,31 @@ def test_no_rewind_and_no_replay_brings_them_back_and_the_audit_sees_who_does(sh
     assert "4 records in Kafka: 3 in the table, 0 in the dead letters, 1 in neither" in done(shop, "audit", "orders")
 
 
+@pytest.mark.long
+def test_the_audit_knows_how_many_records_were_erased_though_the_list_of_them_was_deleted(shop):
+    send(shop, *RECORDS)
+    done(shop, "run", "orders", "keyed")
+    letters = ("--dead-letters", f"CAST(kafka_value AS STRING) LIKE '%{ANN}%'")
+    for flow, more in (("orders", letters), ("keyed", ())):
+        (report,) = shop.json("tables", "forget", flow, "--where", f"email = '{ANN}'", *more, "--yes")
+        assert report["records"] == 4
+    shutil.rmtree(shop.folder / "lake/_rivermouth")
+    # Before and after a batch that follows.
+    for records in ((), ((b"eve", 9, 1, "eve@example.com"),)):
+        send(shop, *records)
+        done(shop, "run", "orders", "keyed")
+        out, more = done(shop, "audit", "orders", "keyed"), len(records)
+        assert (
+            f"{8 + more} records in Kafka: {2 + more} in the table, 1 in the dead letters, 4 erased, 1 in neither"
+            in out
+        )
+        assert (
+            f"{8 + more} records in Kafka: {4 + more} in the table, 0 in the dead letters, 4 erased, 0 in neither"
+            in out
+        )
+        assert "not known any more: which records were erased (a rewind brings them back)\n" in out
+
+
 def conflict(_spark, table, _location):
     """Somebody comes first."""
     raise MaintenanceConflict(table=table, detail="ConcurrentDeleteReadException")

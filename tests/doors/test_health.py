@@ -285,6 +285,15 @@ def test_a_lake_that_cannot_be_written_hides_no_failure(tmp_path):
     keep_unstarted(Full(), f"{tmp_path}/_rivermouth/failures", ["a"], TopicMissing(flow="f", topic="t", fix="x"))
 
 
+CHANGES = {
+    "name": "f",
+    "topics": ["t"],
+    "format": {"type": "maxwell", "schema": "a int"},
+    "table": "s.t",
+    "sink": {"type": "upsert", "keys": ["a"]},
+}
+
+
 def test_why_records_were_dropped():
     flow = Flow.model_validate(
         {
@@ -299,8 +308,10 @@ def test_why_records_were_dropped():
         }
     )
     counts = Counts(consumed=9, written=2, dropped=7, null_values=2, expectations={"d": 3, "w": 5})
-    assert dropped_by(flow, counts) == {"expectation d": 3, "null value": 2, "not a change to this table": 2}
+    assert dropped_by(flow, counts) == {"expectation d": 3, "null value": 2, "left out by the format": 2}
     assert dropped_by(flow, Counts()) == {}
+    changes = flow.model_copy(update={"format": Flow.model_validate(CHANGES).format})
+    assert dropped_by(changes, Counts(consumed=1, dropped=1)) == {"not a change to this table": 1}
     # Of three that failed two went to the dead letters, for what is wrong with them besides.
     assert dropped_by(flow, Counts(consumed=3, dropped=1, dead_lettered=2, expectations={"d": 3})) == {
         "expectation d": 1

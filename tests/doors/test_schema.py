@@ -299,8 +299,9 @@ def test_a_table_that_was_made_with_a_declared_schema_is_not_taken_over(shop, mo
 
 
 @pytest.mark.long
-def test_a_flow_that_follows_waits_for_the_first_records(spark, shop):
-    project = shop.write()
+@pytest.mark.parametrize("start", ["earliest", "latest"])
+def test_a_flow_that_follows_waits_for_the_first_records(spark, shop, start):
+    project = shop.write(more=f"    starting_offsets: {start}\n")
     stop, heard, done = managed_session.Stop(), [], []
     door = managed_session.RunHooks(listener=heard.append, stop=stop)
     thread = threading.Thread(target=lambda: done.extend(run_flows.run(project, follow=True, door=door)))

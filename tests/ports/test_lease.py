@@ -94,7 +94,7 @@ def test_a_second_one_is_refused(path):
         assert str(caught.value) == (
             f"[TABLE_BUSY] flow f: table /lake/silver/t is being written by process {os.getpid()} on "
             f"{socket.gethostname()}; nothing was written\n"
-            "  hint: stop the other run, or wait: its lease ends 30 s after its last sign of life"
+            "  hint: rivermouth status f"
         )
         assert read_holder(FILES, path) is not None
 

@@ -295,6 +295,34 @@ def test_ignored_fields_of_a_record_are_named(spark, registry):
         assert [row[0] for row in told] == [named, [], []]
 
 
+def test_ignored_fields_within_records_are_named_by_their_paths(spark, registry):
+    def part(name, column, *, has_more):
+        more = (("note", "int"), ("inner", record(("x", "int"), name=f"{name}Inner"))) if has_more else ()
+        return record(column, *more, name=name)
+
+    def writer(*, has_more):
+        return record(
+            ("at", maybe(part("Place", ("city", "string"), has_more=has_more))),
+            ("items", {"type": "array", "items": maybe(part("Item", ("sku", "int"), has_more=has_more))}),
+            ("tags", {"type": "map", "values": part("Tag", ("weight", "int"), has_more=has_more)}),
+        )
+
+    sent = {"note": 1, "inner": {"x": 2}}
+    content = {
+        "at": {"city": "Ulm", **sent},
+        "items": [None, {"sku": 1, **sent}],
+        "tags": {"a": {"weight": 1, **sent}},
+    }
+    named = [f"{path}.{name}" for path in ("at", "items[]", "tags[]") for name in ("note", "inner")]
+    policies = {"on_type_change": "widen", "columns": {"items": {"on_new_column": "dead_letter"}}}
+    for form, told in (({}, named), ({"on_type_change": "widen"}, named), (policies, [[], "FIELD_UNDECLARED"])):
+        table = Evolving(spark, registry, writer(has_more=False), **form)
+        value = table.sent(writer(has_more=True), content)
+        decoded = table.flow.value_format.decode(frame(spark, [value]))
+        (row,) = decoded.select(names.UNDECLARED, f"{names.VERDICT}.reason").collect()
+        assert (row[0] if row[1] is None else [*row]) == told
+
+
 @pytest.mark.parametrize(
     ("columns", "told"),
     [

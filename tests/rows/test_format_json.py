@@ -431,6 +431,25 @@ def test_undeclared_fields_are_named_in_a_sample(spark):
         assert [row.told for row in told] == (named if seen else [named[0], *[None] * 5])
 
 
+def test_undeclared_fields_within_structs_are_named_by_their_paths(spark):
+    schema = "a struct<b int, c struct<d int>>, items array<struct<x int>>, m map<string, struct<y int>>, v variant"
+    values = {
+        b'{"a":{"b":1,"e":2,"c":{"d":1,"f":null}},"z":{"q":1}}': ["a.e", "a.c.f", "z"],
+        b'{"items":[{"x":1,"p":2},null,{"p":1,"q.r":[{"s":1}]}],"m":{"k":{"y":1,"w":2},"l":null}}': [
+            *("items[].p", "items[].q.r", "m[].w"),
+        ],
+        b'{"a":null,"items":[],"m":{},"v":{"free":1}}': [],
+        b'{"a":{"b":"no int","e":2}}': None,
+        b"broken": None,
+    }
+    form = Json(schema=schema)
+    decoded = form.decode(frame(spark, [*values, None]))
+    told = decoded.orderBy("__offset").selectExpr(f"{form.undeclared_names()} AS told").collect()
+    assert [row.told for row in told] == [*values.values(), None]
+    later = decoded.selectExpr(f"{form.undeclared_names()} IS NULL AS passed").where("passed").count()
+    assert later == 3
+
+
 REFUSED_SCHEMAS = [
     ("a whatever", "[UNSUPPORTED_DATATYPE]"),
     ("a int,", "[PARSE_SYNTAX_ERROR]"),

@@ -128,6 +128,17 @@ def test_every_kind_of_damage_has_the_one_error(damage):
         Entry.from_json(json.dumps(body), table="t", version=8)
 
 
+def test_an_erasure_says_how_many_records_it_erased_and_no_later_entry_does():
+    erasure = ENTRY.carried("forget", Counts(), erases=4)
+    read = Entry.from_json(erasure.to_json(), table="t", version=8)
+    assert (read, read.erases) == (erasure, 4)
+    for later in (
+        read.carried("maintenance", Counts(erased=4)),
+        read.after_batch({"orders": {0: (120, 121)}}, Counts(), {}),
+    ):
+        assert (later.erases, "erases" in later.to_json()) == (0, False)
+
+
 def test_entry_0_is_settled_and_says_where_the_flow_began():
     entry = first_entry("orders", {"orders": {0: 5}}, {"orders": "id"}, starting_offsets="latest")
     assert (entry.number, entry.kind, entry.starting_offsets) == (0, "create", "latest")

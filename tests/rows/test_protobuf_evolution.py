@@ -419,13 +419,17 @@ def test_what_no_descriptor_names_is_refused_or_counted(spark, registry):
 
 
 def test_ignored_fields_of_a_message_are_named(spark, registry):
-    declared, writer = orders("int32 id = 1"), orders("int32 id = 1", "string note = 2", "repeated int32 many = 3")
-    # Where no writer's schema is looked up, there are numbers alone.
-    for more, named in (({}, ["number 2", "number 3"]), ({"on_type_change": "widen"}, ["note", "many"])):
+    fields = ["int32 id = 1", "repeated Item items = 4"]
+    declared = orders(*fields, messages={"Item": ["int32 id = 1"]})
+    item = {"Item": ["int32 id = 1", "string note = 2"]}
+    writer = orders(*fields, "string note = 2", "repeated int32 many = 3", messages=item)
+    sent = {"note": "n", "many": [1, 2], "items": [{"id": 1}, {"note": "a"}, {"note": "b"}]}
+    # Where no writer's schema is looked up, there are numbers alone, and those of the message itself.
+    looked_up = ["note", "many", "items[].note"]
+    for more, named in (({}, ["number 2", "number 3"]), ({"on_type_change": "widen"}, looked_up)):
         table = EvolvingOrders(spark, registry, declared, **more)
-        decoded = table.flow.value_format.decode(
-            frame(spark, [table.sent(writer, each) for each in ({"note": "n", "many": [1, 2]}, {"id": 1})])
-        )
+        values = [table.sent(writer, each) for each in (sent, {"id": 1, "items": [{"id": 2}]})]
+        decoded = table.flow.value_format.decode(frame(spark, values))
         assert [row[0] for row in decoded.orderBy(names.OFFSET).select(names.UNDECLARED).collect()] == [named, []]
 
 

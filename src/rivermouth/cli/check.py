@@ -10,18 +10,25 @@ from rivermouth.cli.attend import door
 from rivermouth.cli.decisions import adoption, with_adoption
 from rivermouth.cli.options import with_flows, with_project
 from rivermouth.cli.output import Output, count, plain
+from rivermouth.cli.pipelines import has_flows, meant, notes, selection, with_selection, with_settings
+from rivermouth.cli.pipelines import plan_text as pipeline_text
 from rivermouth.cli.text_table import columns
 from rivermouth.errors import FlowsFailed
 
 if TYPE_CHECKING:
     from rivermouth.engine.report.plan import FlowPlan
+    from rivermouth.pipelines.running.pipeline import Pipeline
+    from rivermouth.pipelines.selection import Selection
 
 
 @click.command(short_help="Say what is wrong with the project; needs no broker.")
 @with_flows
+@with_settings
 @with_project
-def validate(output: Output, flows: tuple[str, ...], file: str) -> None:
-    """Say what is wrong with the project, as far as no broker is needed.
+def validate(
+    output: Output, flows: tuple[str, ...], file: str, *, profile: str | None, params: tuple[str, ...]
+) -> None:
+    """Say what is wrong with the project, or with a pipeline, as far as no broker is needed.
 
     The file, the environment, places and Kafka options are judged first, then Spark analyses schemas, expectations
     and table layouts.
@@ -29,6 +36,11 @@ def validate(output: Output, flows: tuple[str, ...], file: str) -> None:
     from rivermouth.project.api import Project
     from rivermouth.project.commands import run_flows
 
+    pipelines, flows = meant(file, flows, profile, params)
+    for pipeline in pipelines:
+        _validate_pipeline(pipeline, output)
+    if pipelines and not flows and not has_flows(file, pipelines):
+        return
     with door(output) as given:
         checked = run_flows.validate(Project.load(file), flows, given)
     names = [flow.name for flow in checked]
@@ -38,9 +50,28 @@ def validate(output: Output, flows: tuple[str, ...], file: str) -> None:
 @click.command(short_help="Say what a run would do, without doing any of it.")
 @with_flows
 @with_adoption
+@with_selection
+@with_settings
+@click.option("--graph", type=click.Choice(["mermaid", "svg"]), help="Print a pipeline's graph in this form.")
 @with_project
-def plan(output: Output, flows: tuple[str, ...], file: str, *, adopt: str | None) -> None:
+def plan(
+    output: Output,
+    flows: tuple[str, ...],
+    file: str,
+    *,
+    adopt: str | None,
+    refresh: str | None,
+    full_refresh: str | None,
+    full_refresh_all: bool,
+    reset_checkpoint: str | None,
+    accept_data_loss: bool,
+    profile: str | None,
+    params: tuple[str, ...],
+    graph: str | None,
+) -> None:
     """Say what a run would do, without doing any of it.
+
+    Of a pipeline: its datasets in the order in which they are refreshed, what each reads, and what would be done.
 
     For each flow: the tables that would be made, with their columns; where it starts and why; the offsets it would
     read. A flow without a ledger starts at the earliest offset unless starting_offsets says otherwise.
@@ -48,6 +79,16 @@ def plan(output: Output, flows: tuple[str, ...], file: str, *, adopt: str | None
     from rivermouth.project.api import Project
     from rivermouth.project.commands import run_flows
 
+    pipelines, others = meant(file, flows, profile, params)
+    if pipelines:
+        chosen = selection(
+            refresh, full_refresh, reset_checkpoint, everything=full_refresh_all, accepts_loss=accept_data_loss
+        )
+        for pipeline in pipelines:
+            _plan_pipeline(pipeline, chosen, output, graph)
+        if not others and (flows or not has_flows(file, pipelines)):
+            return
+    flows = others
     taken = adoption(adopt, flows=flows, decided=False, command="plan")
     with door(output) as given:
         plans = run_flows.plan(Project.load(file), flows, given, adoption=taken)
@@ -62,6 +103,32 @@ def plan(output: Output, flows: tuple[str, ...], file: str, *, adopt: str | None
     if failed:
         names = ", ".join(each.flow for each in failed)
         raise FlowsFailed(failed=len(failed), total=len(plans), names=names)
+
+
+def _validate_pipeline(pipeline: Pipeline, output: Output) -> None:
+    from rivermouth.pipelines import commands
+
+    notes(pipeline, output)
+    with door(output) as given:
+        datasets = commands.validate(pipeline, given)
+    text = f"pipeline {pipeline.name}: {count(len(datasets), 'dataset')}, nothing wrong"
+    output.result(text, {"pipeline": pipeline.name, "datasets": datasets})
+
+
+def _plan_pipeline(pipeline: Pipeline, chosen: Selection, output: Output, form: str | None) -> None:
+    from rivermouth.pipelines import commands
+    from rivermouth.pipelines import graph as graphs
+    from rivermouth.pipelines.running.plan import plan as planned_of
+
+    with door(output) as given, commands.opened(pipeline, given, writes=False) as loaded:
+        planned, found = planned_of(loaded, chosen), loaded.graph
+    pictures = {"mermaid": graphs.mermaid, "svg": graphs.svg}
+    if form is not None:
+        picture = pictures[form](found)
+        output.result(picture.rstrip("\n"), {"pipeline": pipeline.name, "graph": picture})
+        return
+    body = {"pipeline": pipeline.name, "datasets": plain(planned)}
+    output.result(pipeline_text(pipeline, planned), body)
 
 
 def plan_text(plan: FlowPlan) -> str:

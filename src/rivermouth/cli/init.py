@@ -1,14 +1,15 @@
-"""``rivermouth init``: a project file to start from."""
+"""``rivermouth init``: a project file, or a pipeline, to start from."""
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Final
 
 import click
 
 from rivermouth.cli.ingest import write_new
-from rivermouth.cli.options import with_project
+from rivermouth.cli.options import FILE_NAME, with_project
 from rivermouth.cli.output import Output
 
 STARTER: Final = """\
@@ -42,14 +43,37 @@ flows:
 """
 
 
-@click.command(short_help="Write a project file to start from.")
+@click.command(short_help="Write a project file, or a pipeline, to start from.")
+@click.option("--pipeline", is_flag=True, help="Write a pipeline in Python and SQL, and records to try it with.")
 @with_project
-def init(output: Output, file: str) -> None:
-    """Write a project file to start from; one that holds something is left as it is."""
+def init(output: Output, file: str, *, pipeline: bool) -> None:
+    """Write a project file to start from; one that holds something is left as it is.
+
+    With --pipeline the files are pipeline.yml, or the one that --file names, transformations/orders.py,
+    transformations/daily.sql, and orders.jsonl.
+    """
     path = Path(file)
+    if pipeline:
+        _init_pipeline(output, path)
+        return
     write_new(path, STARTER.format(name=_name(path.absolute().parent.name)))
     text = f"{file} is written. Change it, and then: rivermouth validate"
     output.result(output.hinted(text), {"file": file})
+
+
+def _init_pipeline(output: Output, path: Path) -> None:
+    from rivermouth.pipelines.starter import RECORDS, SETTINGS, TOPIC, write_starter
+
+    settings = path.with_name(SETTINGS) if path.name == FILE_NAME else path
+    written = [str(each) for each in write_starter(settings, _name(settings.absolute().parent.name))]
+    lines = [
+        *(f"{each} is written" for each in written),
+        "With a broker (rivermouth dev kafka, in a terminal of its own):",
+        *([f"  cd {shlex.quote(str(path.parent))}"] if path.parent != Path() else []),
+        f"  rivermouth dev produce {TOPIC} {RECORDS}",
+        "  rivermouth run",
+    ]
+    output.result("\n".join(lines), {"files": written})
 
 
 def _name(folder: str) -> str:

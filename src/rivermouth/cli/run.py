@@ -11,6 +11,7 @@ from rivermouth.cli.attend import Interrupted, door, run_interruptible
 from rivermouth.cli.decisions import adoption, decision, with_adoption, with_decisions
 from rivermouth.cli.options import with_flows, with_project
 from rivermouth.cli.output import Output, say, say_json, to_json
+from rivermouth.cli.pipelines import has_flows, meant, run_pipeline, selection, with_selection, with_settings
 from rivermouth.cli.text_table import columns
 from rivermouth.cli.undeclared import undeclared_text
 from rivermouth.errors import FlowBroken
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
     from rivermouth.project.resolved.resolved_project import ResolvedProject
 
 
-@click.command(short_help="Carry the records of the flows into their tables.")
+@click.command(short_help="Carry the records of the flows, or refresh a pipeline.")
 @with_flows
+@with_selection
+@with_settings
 @click.option("--follow", is_flag=True, help="Go on at each flow's trigger until stopped.")
 @click.option("--once", is_flag=True, help="Read what is there, and end: the default.")
 @click.option("--debug", is_flag=True, help="A trial: few records, and _debug added to the name of every place.")
@@ -49,8 +52,17 @@ def run(
     new_epoch: tuple[str, ...],
     rewind: tuple[str, ...],
     why: str,
+    refresh: str | None,
+    full_refresh: str | None,
+    full_refresh_all: bool,
+    reset_checkpoint: str | None,
+    accept_data_loss: bool,
+    profile: str | None,
+    params: tuple[str, ...],
 ) -> None:
     """Carry the records of all flows, or of those named, into their tables.
+
+    In a folder with a pipeline, or with the names of its source files (.py, .sql, .ipynb), its tables are refreshed.
 
     Without --follow everything that is there by now is read, and then the run ends. Ctrl-C and SIGTERM end it
     after the current batch; the next run goes on from there.
@@ -63,10 +75,28 @@ def run(
     if follow and once:
         msg = "--follow goes on and --once ends: give one of them."
         raise click.UsageError(msg)
-    decided = decision(accept_loss, new_epoch, rewind, why=why, flows=flows)
-    taken = adoption(adopt, flows=flows, decided=bool(decided))
+    pipelines, others = meant(file, flows, profile, params)
+    if pipelines:
+        chosen = selection(
+            refresh,
+            full_refresh,
+            reset_checkpoint,
+            everything=full_refresh_all,
+            accepts_loss=accept_data_loss,
+        )
+        if not others and (flows or not has_flows(file, pipelines)):
+            for pipeline in pipelines:
+                run_pipeline(pipeline, chosen, output, follow=True if follow else False if once else None)
+            return
+        if follow:
+            msg = "--follow goes on with the flows or with a pipeline: name which."
+            raise click.UsageError(msg)
+    decided = decision(accept_loss, new_epoch, rewind, why=why, flows=others)
+    taken = adoption(adopt, flows=others, decided=bool(decided))
     project = Project.load(file).with_debug(debug=debug)
-    carry(project, flows, follow=follow, output=output, decided=decided, taken=taken, update=update_schema)
+    carry(project, others, follow=follow, output=output, decided=decided, taken=taken, update=update_schema)
+    for pipeline in pipelines:
+        run_pipeline(pipeline, chosen, output, follow=False)
 
 
 def carry(

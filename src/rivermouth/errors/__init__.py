@@ -13,6 +13,10 @@ from rivermouth.errors.kafka import *
 from rivermouth.errors.lake import *
 from rivermouth.errors.ledger import *
 from rivermouth.errors.machine import *
+from rivermouth.errors.pipeline_files import *
+from rivermouth.errors.pipeline_settings import *
+from rivermouth.errors.pipeline_sql import *
+from rivermouth.errors.pipelines import *
 from rivermouth.errors.running import *
 from rivermouth.errors.tables import *
 from rivermouth.errors.written import *

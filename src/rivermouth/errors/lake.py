@@ -119,7 +119,7 @@ class TableBusy(RivermouthError):
 
     code = "TABLE_BUSY"
     what = "flow {flow}: table {table} is being written by {holder}; nothing was written"
-    hint = "stop the other run, or wait: its lease ends {expires_in_s} s after its last sign of life"
+    hint = "{fix}"
 
 
 class LeaseLost(RivermouthError):

@@ -23,13 +23,13 @@ from rivermouth.decoding.json import (
     json_spark_parser,
     nested_documents,
     undeclared_fields,
+    undeclared_names,
 )
 from rivermouth.decoding.json.json_decode import KEPT, REFUSED, JsonDecoding, kept_names
 from rivermouth.decoding.registry.registry_format import SubjectFormat
 from rivermouth.decoding.times import json_times
 from rivermouth.decoding.times.json_times import TimeForms
 from rivermouth.schemas import column_policies, column_types, evolution
-from rivermouth.schemas.json_limits import SAMPLED
 from rivermouth.spec import ArrayFormat, Evolution, InferringFormat, WrappedFormat
 from rivermouth.spec.keyed import Texts
 
@@ -240,7 +240,8 @@ class Json(SubjectFormat, NamedFields, InferringFormat, ArrayFormat, WrappedForm
     def decode(self, rows: DataFrame) -> DataFrame:
         """Values to columns in one pass, and scans for what a policy asks for."""
         schema = self._forms.marked(self._strict_schema())
-        return JsonDecoding(schema, self._evolution, self._exact, self.needs_declared_field).decoded(rows)
+        found = JsonDecoding(schema, self._evolution, self._exact, self.needs_declared_field).decoded(rows)
+        return undeclared_names.named(found, self.schema_as_declared()) if self._names_undeclared else found
 
     @property
     def needs_declared_field(self) -> bool:
@@ -326,18 +327,26 @@ class Json(SubjectFormat, NamedFields, InferringFormat, ArrayFormat, WrappedForm
             "* EXCEPT (__found)", f"__found.reason AS {names.REASON}", f"__found.field AS {names.FIELD}"
         )
 
-    def undeclared_names(self) -> str | None:
-        """Those of the document itself, of records in a sample; not those of nested objects.
+    @property
+    def further_columns(self) -> tuple[str, ...]:
+        """The undeclared fields, where ``decode`` looks for them."""
+        return (names.UNDECLARED,) if self._names_undeclared else ()
 
-        None where they are not ignored.
-        """
-        if self._evolution.on_new_column != "ignore":
+    @property
+    def _names_undeclared(self) -> bool:
+        """Whether the schema has structs, within which undeclared fields are looked for, and ignores them."""
+        fields = self.schema_as_declared().fields if self._ignores_new else []
+        return any(undeclared_names.has_structs(each.dataType) for each in fields)
+
+    @property
+    def _ignores_new(self) -> bool:
+        return self._array is None and self._evolution.on_new_column == "ignore"
+
+    def undeclared_names(self) -> str | None:
+        """Those of the document and of the structs in it, of records in a sample; None where they are not ignored."""
+        if not self._ignores_new:
             return None
-        declared = ", ".join(
-            names.literal(column_types.name_in_json(field)) for field in self.schema_as_declared().fields
-        )
-        extra = f"array_except(json_object_keys({json_spark_parser.TEXT}), array({declared}))"
-        return f"CASE WHEN {SAMPLED} AND {names.VALUE} IS NOT NULL THEN {extra} END"
+        return names.UNDECLARED if self._names_undeclared else undeclared_names.of_documents(self.schema_as_declared())
 
 
 class _Arrays(Json):
@@ -374,10 +383,6 @@ class _Arrays(Json):
                 f"{names.DECODED} AND {alone} AS {names.DECODED}",
             )
         )
-
-    def undeclared_names(self) -> str | None:
-        """None: what the schema lacks is looked for in documents alone."""
-        return None
 
 
 KIND = Json

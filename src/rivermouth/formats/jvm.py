@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
+from typing import TYPE_CHECKING, Final, Literal, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
@@ -38,7 +38,6 @@ class Jvm(DeclaredFormat, KeyFormat, JarFormat):
         config: What its ``configure`` gets; a text may hold references, as ``${REGISTRY_PASSWORD}``.
     """
 
-    further_columns: ClassVar[tuple[str, ...]] = (names.VERDICT,)
     type: Literal["jvm"] = "jvm"
     class_name: str = Field(
         alias="class", pattern=r"^[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*$", examples=["com.acme.OrderDeserializer"]
@@ -74,6 +73,11 @@ class Jvm(DeclaredFormat, KeyFormat, JarFormat):
         same = self.model_copy()
         same._is_key = True  # noqa: SLF001 - of its own class
         return same
+
+    @property
+    def further_columns(self) -> tuple[str, ...]:
+        """The verdict of each value."""
+        return (names.VERDICT,)
 
     @property
     def reads_headers(self) -> bool:

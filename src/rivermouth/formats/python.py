@@ -35,7 +35,6 @@ class Python(DeclaredFormat):
         timeout_s: Seconds after which a call that has not returned is given up, and its record refused.
     """
 
-    further_columns: ClassVar[tuple[str, ...]] = (names.VERDICT,)
     reads_keys: ClassVar[bool] = False
     type: Literal["python"] = "python"
     function: str = Field(min_length=1, examples=["decode:orders"])
@@ -76,6 +75,11 @@ class Python(DeclaredFormat):
             ValueError: It has not, or they are not; the text says which.
         """
         python_values.check(schema)
+
+    @property
+    def further_columns(self) -> tuple[str, ...]:
+        """The verdict of each value."""
+        return (names.VERDICT,)
 
     @property
     def reads_headers(self) -> bool:

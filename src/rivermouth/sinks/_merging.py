@@ -15,9 +15,8 @@ from rivermouth.rows.keyed.merge_plan import Merge
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from rivermouth.domain.ledger.ledger import Entry
     from rivermouth.ports.delta import delta_table
-    from rivermouth.sinks._target import Target
+    from rivermouth.sinks._target import SinkEntry, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,7 @@ class Ready:
     held_bytes: int | None
 
 
-def merged(ready: Ready, what: Merge, target: Target, entry: Entry) -> delta_table.Commit:
+def merged(ready: Ready, what: Merge, target: Target, entry: SinkEntry) -> delta_table.Commit:
     """The commit that merges the changes and carries ``entry``, also if nothing changes; with its report.
 
     Raises:

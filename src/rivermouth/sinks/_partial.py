@@ -22,12 +22,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from rivermouth.domain.ledger.ledger import Entry
     from rivermouth.ports.delta import delta_table
     from rivermouth.rows.keyed.change_order import ChangeOrder, Truncations
     from rivermouth.rows.keyed.key_ranges import Ranges
     from rivermouth.side_tables.deleted_keys import Tombstones
-    from rivermouth.sinks._target import Target
+    from rivermouth.sinks._target import SinkEntry, Target
 
 
 def merge_parts(
@@ -36,7 +35,7 @@ def merge_parts(
     order: ChangeOrder,
     tombstones: Tombstones,
     target: Target,
-    entry: Entry,
+    entry: SinkEntry,
 ) -> delta_table.Commit:
     """Merges changes and commits ``entry`` with them; ``rows_written`` is how many there were.
 

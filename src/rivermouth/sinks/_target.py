@@ -3,12 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from rivermouth.ports.delta.table_ledger import TableLedger
+    from rivermouth.ports.delta.delta_table import Commit
     from rivermouth.rows.keyed.change_order import ChangeOrder
     from rivermouth.side_tables.deleted_keys import Tombstones
+
+
+class SinkEntry(Protocol):
+    """What a sink needs of the ledger entry that its commit carries."""
+
+    @property
+    def flow(self) -> str:
+        """The flow that writes."""
+
+    @property
+    def number(self) -> int:
+        """The number of the entry: the transaction number of the commit."""
+
+    def to_json(self) -> str:
+        """The text that the commit carries."""
+
+
+class SinkLedger(Protocol):
+    """What a sink needs of the ledger of its table."""
+
+    location: str
+    """The table's folder."""
+
+    def commit_of(self, entry: Any, after_version: int) -> Commit | None:
+        """The commit that carries ``entry``, looked for in the versions after ``after_version``; None without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +48,7 @@ class Target:
         tombstones: The deleted keys of a keyed table; None for others.
     """
 
-    ledger: TableLedger
+    ledger: SinkLedger
     table_id: str
     version: int
     order: ChangeOrder | None = None

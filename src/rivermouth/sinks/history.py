@@ -24,12 +24,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, Row
 
-    from rivermouth.domain.ledger.ledger import Entry
     from rivermouth.ports.delta import delta_table
     from rivermouth.rows.keyed.change_order import ChangeOrder
     from rivermouth.rows.keyed.key_ranges import Ranges
     from rivermouth.side_tables.deleted_keys import Tombstones
-    from rivermouth.sinks._target import Target
+    from rivermouth.sinks._target import SinkEntry, Target
 
 
 class History(KeyedSink):
@@ -78,7 +77,7 @@ class History(KeyedSink):
         sequence = {_unquoted(part).casefold() for part in self.sequence_by}
         return tuple(name for name in payload if name not in untracked and name.casefold() not in sequence)
 
-    def write(self, rows: DataFrame, target: Target, entry: Entry) -> delta_table.Commit:
+    def write(self, rows: DataFrame, target: Target, entry: SinkEntry) -> delta_table.Commit:
         """Merges what ``rows`` change of the history of their keys, and commits ``entry`` with it.
 
         Args:
@@ -161,7 +160,7 @@ def _judged(points: DataFrame) -> Iterator[tuple[DataFrame, Row]]:
 
 
 def _remember(
-    changes: DataFrame, points: DataFrame, order: ChangeOrder, memory: Tombstones, entry: Entry, *, truncations: int
+    changes: DataFrame, points: DataFrame, order: ChangeOrder, memory: Tombstones, entry: SinkEntry, *, truncations: int
 ) -> None:
     rows = history.to_remember(points, order)
     if truncations:

@@ -28,12 +28,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from rivermouth.domain.ledger.ledger import Entry
     from rivermouth.ports.delta import delta_table
     from rivermouth.rows.keyed.change_order import ChangeOrder
     from rivermouth.rows.keyed.key_ranges import Ranges
     from rivermouth.side_tables.deleted_keys import Tombstones
-    from rivermouth.sinks._target import Target
+    from rivermouth.sinks._target import SinkEntry, Target
 
 _PARTIAL: Final = (
     "ignore_null_updates",
@@ -94,7 +93,7 @@ class Upsert(KeyedSink):
         kept = payload if self.partial_updates else ()
         return tuple(name for name in kept if name not in self.ignore_null_updates_except_columns)
 
-    def write(self, rows: DataFrame, target: Target, entry: Entry) -> delta_table.Commit:
+    def write(self, rows: DataFrame, target: Target, entry: SinkEntry) -> delta_table.Commit:
         """Merges ``rows`` and commits ``entry`` with them, also if nothing changes.
 
         Args:
@@ -147,7 +146,7 @@ def _merge_rows(
     order: ChangeOrder,
     tombstones: Tombstones,
     target: Target,
-    entry: Entry,
+    entry: SinkEntry,
 ) -> delta_table.Commit:
     """Merges changes that bring whole rows and commits ``entry`` with them; ``rows_written`` is how many there were."""
     with _ready(changes, target.ledger.location, order) as found:

@@ -28,6 +28,7 @@ from rivermouth.spec.keyed import KeyedSink
 from rivermouth.spec.kinds import Action, Sink
 from rivermouth.spec.maintenance import Maintenance, Optimize, Vacuum, every_text
 from rivermouth.spec.offsets import EndingOffsets, Offsets, StartingOffsets
+from rivermouth.spec.pipeline import Pipeline, PipelineProfile, PipelineTrigger
 from rivermouth.spec.places import Places
 from rivermouth.spec.project import KafkaCluster, ProjectSpec, SchemaRegistry, SparkSettings
 from rivermouth.spec.source import Source
@@ -56,6 +57,9 @@ __all__ = [
     "Maintenance",
     "Offsets",
     "Optimize",
+    "Pipeline",
+    "PipelineProfile",
+    "PipelineTrigger",
     "Places",
     "ProjectSpec",
     "RegistryFormat",

@@ -29,7 +29,6 @@ class Format(ConfigModel):
         type: Its name in YAML.
         accepts_all: Whether ``decode`` refuses no value at all.
         reads_keys: Whether it may be a ``key_format``.
-        further_columns: What ``decode`` adds besides ``__data`` and ``__decoded``: ``__verdict`` and ``__undeclared``.
         further_reasons: Codes of reasons that no format of rivermouth's own has.
         schema_example: A schema as its YAML has it, for hints.
     """
@@ -37,9 +36,13 @@ class Format(ConfigModel):
     type: str
     accepts_all: ClassVar[bool] = False
     reads_keys: ClassVar[bool] = True
-    further_columns: ClassVar[tuple[str, ...]] = ()
     further_reasons: ClassVar[frozenset[str]] = frozenset()
     schema_example: ClassVar[str] = 'schema: "id bigint, at timestamp"'
+
+    @property
+    def further_columns(self) -> tuple[str, ...]:
+        """What ``decode`` adds besides ``__data`` and ``__decoded``: ``__verdict``, ``__undeclared`` or both."""
+        return ()
 
     @property
     def has_verdict(self) -> bool:

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from rivermouth.spec.catalog import Catalog
 from rivermouth.spec.flow import Flow
 from rivermouth.spec.maintenance import Maintenance
+from rivermouth.spec.pipeline import Pipeline
 from rivermouth.spec.places import Places
 from rivermouth.spec.values import ConfigModel, Constructed, HeapSize
 
@@ -68,7 +69,7 @@ class SparkSettings(ConfigModel):
 
 
 class ProjectSpec(Constructed):
-    """A project: a lake, a Kafka cluster, and flows by name.
+    """A project: a lake, a Kafka cluster, and flows and pipelines by name.
 
     Attributes:
         name: Names the project in messages and metrics.
@@ -80,6 +81,7 @@ class ProjectSpec(Constructed):
         catalog: Where the tables are found by name; by their places alone, if there is none.
         maintenance: When the files of the tables are put in order, for flows that do not say it themselves.
         flows: The flows by name.
+        pipelines: The declarative pipelines by name.
     """
 
     name: str = "rivermouth"
@@ -91,6 +93,7 @@ class ProjectSpec(Constructed):
     catalog: Catalog | None = None
     maintenance: Maintenance | None = None
     flows: dict[str, Flow] = {}
+    pipelines: dict[str, Pipeline] = {}
 
     @model_validator(mode="after")
     def _columns_of_one_table(self) -> Self:
@@ -102,10 +105,14 @@ class ProjectSpec(Constructed):
     @model_validator(mode="before")
     @classmethod
     def _name_flows(cls, value: object) -> object:
-        if not isinstance(value, dict) or not isinstance(value.get("flows"), dict):
+        if not isinstance(value, dict):
             return value
-        flows = {
-            name: {"name": str(name), **flow} if isinstance(flow, dict) else flow
-            for name, flow in value["flows"].items()
+        named = {
+            key: {
+                name: {"name": str(name), **each} if isinstance(each, dict) else each
+                for name, each in value[key].items()
+            }
+            for key in ("flows", "pipelines")
+            if isinstance(value.get(key), dict)
         }
-        return {**value, "flows": flows}
+        return {**value, **named}

@@ -127,7 +127,7 @@ public final class Decoder implements Serializable {
 
     /**
      * Of a column with values, and one with the headers of their records if these may have ids of schemas: {@code decoded
-     * boolean}, {@code data}, a struct of the columns, {@code undeclared}, the names of the record's own fields that no column
+     * boolean}, {@code data}, a struct of the columns, {@code undeclared}, the paths of the record's fields that no column
      * has, and {@code verdict}, null of a value that was read; never null. A schema that is no record, as keys have it,
      * makes one column.
      */
@@ -389,7 +389,7 @@ public final class Decoder implements Serializable {
             }
             Reader whole = Readers.of(writer, reader);
             if (reader.getType() == Schema.Type.RECORD) {
-                return new Grown.Made(whole, false, Grown.surplus(writer, reader));
+                return new Grown.Made(whole, false, Surplus.of(Grown.named(writer, reader), reader));
             }
             return new Grown.Made(in -> new GenericInternalRow(new Object[] {whole.read(in)}), false, List.of());
         }

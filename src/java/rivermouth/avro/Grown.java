@@ -1,10 +1,11 @@
 package rivermouth.avro;
 
-import java.util.ArrayList;
+import java.util.Collection;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
-import java.util.stream.Collectors;
+import java.util.Set;
 import java.util.stream.IntStream;
 
 import org.apache.avro.Schema;
@@ -33,7 +34,9 @@ final class Grown {
     private final Policies policies;
     private final Skips skips = new Skips();
     private boolean grows;
-    private final List<String> ignored = new ArrayList<>();
+    private final Set<String> ignored = new LinkedHashSet<>();
+    /** Of the value whose reader is made: {@code a.b}, {@code items[]}; empty of the whole record. */
+    private String path = "";
 
     private Grown(Policies policies) {
         this.policies = policies;
@@ -43,7 +46,7 @@ final class Grown {
     static final class Made {
         final Reader reader;
         final boolean grows;
-        /** The names of the record's own fields that no column has, and nobody misses. */
+        /** The paths of the fields that no column has, and nobody misses: {@code note}, {@code a.note}, {@code items[].note}. */
         final ArrayData undeclared;
         /** Whether its records are others' than the flow's. */
         final boolean isSkipped;
@@ -53,7 +56,7 @@ final class Grown {
             return new Made(reader, false, undeclared, isSkipped);
         }
 
-        Made(Reader reader, boolean grows, List<String> undeclared) {
+        Made(Reader reader, boolean grows, Collection<String> undeclared) {
             this(reader, grows, new GenericArrayData(undeclared.stream().map(UTF8String::fromString).toArray()), false);
         }
 
@@ -76,17 +79,6 @@ final class Grown {
             };
             return new Made(refusing, false, List.of());
         }
-    }
-
-    /** The names of the fields of a writer's record that the table's schema lacks. */
-    static List<String> surplus(Schema writer, Schema declared) {
-        if (writer.getType() != Schema.Type.RECORD || declared.getType() != Schema.Type.RECORD) {
-            return List.of();
-        }
-        return named(writer, declared).getFields().stream()
-                .map(Schema.Field::name)
-                .filter(each -> declared.getField(each) == null)
-                .collect(Collectors.toList());
     }
 
     /**
@@ -148,8 +140,8 @@ final class Grown {
             places[step] = place == null ? -1 : place;
             if (place == null) {
                 String within = column == null ? field.name() : column;
-                if (column == null && !policies.refuses(within)) {
-                    ignored.add(within);
+                if (!policies.refuses(within)) {
+                    ignored.add(Surplus.below(path, field.name()));
                 }
                 readers[step] = undeclared(field.schema(), within);
             } else {
@@ -157,7 +149,10 @@ final class Grown {
                 String within = column == null ? columns[place].name() : column;
                 boolean free = policies.forgives(within) || column == null && policies.requires(within);
                 Schema type = mine == null ? null : mine.schema();
+                String around = path;
+                path = Surplus.below(path, columns[place].name());
                 Reader value = value(field.schema(), type, columns[place].dataType(), within, free);
+                path = around;
                 readers[step] = passing(value, field, within);
             }
         }
@@ -174,7 +169,10 @@ final class Grown {
         Schema.Field mine = declared == null ? null : declared.getField(Policies.field(column));
         if (mine != null && mine.hasDefaultValue()) {
             Schema type = mine.schema();
-            return value(type, type, column.dataType(), within, true).read(Readers.byDefault(mine));
+            Set<String> known = Set.copyOf(ignored);
+            Object value = value(type, type, column.dataType(), within, true).read(Readers.byDefault(mine));
+            ignored.retainAll(known); // what the default has is none of the writer's
+            return value;
         }
         if (mine == null || free || policies.forgives(within)) {
             return null;
@@ -268,16 +266,25 @@ final class Grown {
         if (type == Schema.Type.ARRAY && mine == type && target instanceof ArrayType) {
             Schema items = declared == null ? null : declared.getElementType();
             DataType item = ((ArrayType) target).elementType();
-            Reader each = value(writer.getElementType(), items, item, column, policies.forgives(column));
+            Reader each = inside(writer.getElementType(), items, item, column);
             return Readers.items(each, skips.least(writer.getElementType()));
         }
         if (type == Schema.Type.MAP && mine == type && target instanceof MapType) {
             Schema values = declared == null ? null : declared.getValueType();
             DataType value = ((MapType) target).valueType();
-            Reader each = value(writer.getValueType(), values, value, column, policies.forgives(column));
+            Reader each = inside(writer.getValueType(), values, value, column);
             return Readers.entries(each, 1 + skips.least(writer.getValueType()));
         }
         return leaf(writer, declared, target, column);
+    }
+
+    /** The elements of an array, or the values of a map. */
+    private Reader inside(Schema writer, Schema declared, DataType target, String column) {
+        String around = path;
+        path += "[]";
+        Reader each = value(writer, declared, target, column, policies.forgives(column));
+        path = around;
+        return each;
     }
 
     private Reader leaf(Schema writer, Schema declared, DataType target, String column) {

@@ -8,6 +8,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -20,6 +21,7 @@ import com.fasterxml.jackson.core.io.JsonStringEncoder;
 
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.sql.catalyst.util.GenericArrayData;
 import org.apache.spark.sql.functions;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.types.UTF8String;
@@ -66,6 +68,11 @@ public final class Undeclared implements Serializable {
         return Calls.of(this, "find", DataTypes.StringType, true, functions.col(column), functions.expr(names));
     }
 
+    /** Of a column with documents: an array of the paths of fields that are not declared, each once; null for null. */
+    public Column named(String column) {
+        return Calls.of(this, "name", DataTypes.createArrayType(DataTypes.StringType, false), true, functions.col(column));
+    }
+
     /** Of a column with documents: the same with null for each of their own fields that is none of its type. */
     public Column fitted(String column) {
         return Calls.of(this, "fit", DataTypes.BinaryType, true, functions.col(column));
@@ -108,6 +115,45 @@ public final class Undeclared implements Serializable {
             return found.text();
         } catch (IOException | RuntimeException broken) {
             return null;
+        }
+    }
+
+    /** For Spark: the paths of the fields that are not declared, nulls too: {@code name}, {@code a.name}, {@code a[].name}. */
+    public ArrayData name(byte[] value) {
+        if (value == null) {
+            return null;
+        }
+        Set<String> found = new LinkedHashSet<>();
+        try (JsonParser in = FACTORY.createParser(value)) {
+            in.nextToken();
+            name(in, root(), "", found);
+        } catch (IOException | RuntimeException broken) {
+            found.clear();
+        }
+        return new GenericArrayData(found.stream().map(UTF8String::fromString).toArray());
+    }
+
+    private static void name(JsonParser in, Known node, String path, Set<String> found) throws IOException {
+        JsonToken token = in.currentToken();
+        if (token == JsonToken.START_OBJECT && (node.fields != null || node.values != null)) {
+            while (in.nextToken() == JsonToken.FIELD_NAME) {
+                String field = in.currentName();
+                Known child = node.member(field);
+                String below = node.fields == null ? path + "[]" : path.isEmpty() ? field : path + "." + field;
+                in.nextToken();
+                if (child == null) {
+                    found.add(below);
+                    in.skipChildren();
+                } else {
+                    name(in, child, below, found);
+                }
+            }
+        } else if (token == JsonToken.START_ARRAY && node.items != null) {
+            while (in.nextToken() != JsonToken.END_ARRAY) {
+                name(in, node.items, path + "[]", found);
+            }
+        } else {
+            in.skipChildren();
         }
     }
 

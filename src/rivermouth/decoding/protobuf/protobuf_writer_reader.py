@@ -45,12 +45,13 @@ class GrownReader:
     def __init__(self, writer: Any, declared: Any, policies: Policies, *, truncates: bool = False) -> None:
         """Makes it of the writer's descriptor, the table's, and the columns that the table has by now."""
         self._policies, self._truncates = policies, truncates
-        self._ignored: list[tuple[str, Callable[[Any], bool]]] = []
+        self._found: dict[str, None] = {}
         self._unread: Callable[[Any], set[int]] = lambda _: set()
         whole = self._message(writer, declared, policies.columns, "", None)
         required = [name for name in policies.columns.names if policies.requires(name)]
 
         def read(message: Any) -> dict[str, Any]:
+            self._found.clear()
             row: dict[str, Any] = whole(message)
             for name in required:
                 if row[name] is None:
@@ -60,19 +61,23 @@ class GrownReader:
         self.read: Callable[[Any], dict[str, Any]] = read
 
     def undeclared(self, message: Any) -> list[str]:
-        """The names of the fields of a message that no column has, and whose policy is to ignore that."""
-        named = [name for name, there in self._ignored if there(message)]
-        return named + reading.numbered(self._unread(message))
+        """The paths of the fields that no column has, and whose policy is to ignore that, of the message read last.
+
+        Fields without a name are those of the message itself.
+        """
+        return [*self._found, *reading.numbered(self._unread(message))]
 
     def _message(self, writer: Any, declared: Any, target: T.StructType, path: str, column: str | None) -> Read:
         """A function from a message to a dict; ``column`` is the one around it, None for the whole record."""
         known = protobuf_writer_columns.by_number(target)
         parts: dict[str, Read] = {}
         refused: list[tuple[Callable[[Any], bool], str]] = []
+        ignored: list[tuple[Callable[[Any], bool], str]] = []
         for field in writer.fields:
             mine = known.get(field.number)
             if mine is None:
-                self._undeclared(field, path, column, refused)
+                refuses = self._policies.refuses(column or field.name)
+                (refused if refuses else ignored).append((_there(field), below(path, field.name)))
                 continue
             of_table = _field_of(declared, field.number)
             within, inner = column or mine.name, below(path, mine.name)
@@ -90,6 +95,9 @@ class GrownReader:
             for there, at in refused:
                 if there(message):
                     raise Misfit("FIELD_UNDECLARED", at, "the value has a field that is not in the schema")
+            for there, at in ignored:
+                if there(message):
+                    self._found[at] = None
             return {name: part(message) for name, part in ordered}
 
         return read_message
@@ -118,15 +126,6 @@ class GrownReader:
                     raise Misfit("FIELD_UNDECLARED", below(path, str(number)), text)
 
         return check
-
-    def _undeclared(
-        self, field: Any, path: str, column: str | None, refused: list[tuple[Callable[[Any], bool], str]]
-    ) -> None:
-        """Notes what becomes of a field that no column has: refused where it was sent, or left out and counted."""
-        if self._policies.refuses(column or field.name):
-            refused.append((_there(field), below(path, field.name)))
-        elif column is None:
-            self._ignored.append((field.name, _there(field)))
 
     def _absent(self, declared: Any, path: str, column: str, *, is_lacking: bool = False) -> Read:
         """What a column holds where nothing was sent: what the table's descriptor says of that, if it has the field."""

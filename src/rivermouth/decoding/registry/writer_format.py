@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
@@ -33,7 +33,6 @@ def reason_of_change(reason: str) -> str:
 class WritersFormat(SubjectFormat, EvolvingFormat):
     """Base of the formats whose columns grow by writers' schemas, which the schema registry has by their ids."""
 
-    further_columns: ClassVar[tuple[str, ...]] = (names.VERDICT, names.UNDECLARED)
     _evolution: Evolution | None = None
     _declared_columns: StructType | None = None
     _kept: StructType | None = None
@@ -59,6 +58,11 @@ class WritersFormat(SubjectFormat, EvolvingFormat):
         same = self.model_copy()
         same._looked_at = self._looked_at.union(writers)  # noqa: SLF001
         return same
+
+    @property
+    def further_columns(self) -> tuple[str, ...]:
+        """The verdict of each value, and its undeclared fields."""
+        return (names.VERDICT, names.UNDECLARED)
 
     def schema_as_declared(self) -> StructType:
         """The fields of the schema, in order, and what has grown out of them; only after ``with_loaded_files``."""

@@ -12,7 +12,7 @@ _DROPPED: Final = "dropped"
 
 
 def dropped_by(flow: Flow, counts: Counts) -> dict[str, int]:
-    """Why records were dropped, as far as the counts tell: by expectation, as null values, for want of elements.
+    """Why records were dropped, as far as the counts tell: an expectation, no value, no elements, or the format.
 
     One that several expectations drop is counted with each.
     """
@@ -22,4 +22,6 @@ def dropped_by(flow: Flow, counts: Counts) -> dict[str, int]:
     found = {f"expectation {name}": min(most, counts.expectations.get(name, 0)) for name in dropping}
     found |= {"null value": counts.null_values, "no elements": counts.no_elements}
     rest = counts.dropped - sum(found.values())
-    return {name: number for name, number in {**found, "not a change to this table": rest}.items() if number > 0}
+    # A function, a deserializer or a list of record names leaves records out; an envelope may tell of another table.
+    by_format = "not a change to this table" if flow.change_envelope else "left out by the format"
+    return {name: number for name, number in {**found, by_format: rest}.items() if number > 0}

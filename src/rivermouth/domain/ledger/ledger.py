@@ -143,6 +143,7 @@ class Entry:
         begins: The first offset of each topic and partition for which the table accounts: what is from there to
             ``next_offsets`` was written, dropped, dead-lettered or lost. Not known where the first entries had an older
             format.
+        erases: How many records the commit erased, of the kind ``forget``; 0 where that was not kept in the entry.
     """
 
     flow: str
@@ -157,6 +158,7 @@ class Entry:
     epochs: Mapping[str, Mapping[int, tuple[int, ...]]] = field(default_factory=dict)
     decisions: tuple[Decision, ...] = ()
     begins: Offsets = field(default_factory=dict)
+    erases: int = 0
 
     def to_json(self) -> str:
         """The entry as one line of JSON, keys in a fixed order."""
@@ -181,6 +183,8 @@ class Entry:
             "starting_offsets": self.starting_offsets,
             "decisions": [asdict(decision) for decision in self.decisions],
         }
+        if self.erases:
+            body["erases"] = self.erases
         return json.dumps(body, separators=(",", ":"))
 
     @classmethod
@@ -214,6 +218,7 @@ class Entry:
                 epochs={topic: _epochs(part["epochs"]) for topic, part in topics.items() if part.get("epochs")},
                 decisions=tuple(_decision(part) for part in body.get("decisions", ())),
                 begins={topic: _offsets(part["begins"]) for topic, part in topics.items() if part.get("begins")},
+                erases=int(body.get("erases", 0)),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             detail = f"{type(error).__name__} at {error}"
@@ -237,10 +242,11 @@ class Entry:
             topic_ids={**self.topic_ids, **topic_ids},
             totals=self.totals + counts,
             attempt=uuid.uuid4().hex,
+            erases=0,
             begins=filled(self.begins, _added(starts(ranges), self.next_offsets)),
         )
 
-    def carried(self, kind: Literal["replay", "maintenance", "forget"], counts: Counts) -> Entry:
+    def carried(self, kind: Literal["replay", "maintenance", "forget"], counts: Counts, *, erases: int = 0) -> Entry:
         """The entry of a commit that moves no offset; ``counts`` are those of this entry's own batch."""
         return replace(
             self,
@@ -249,6 +255,7 @@ class Entry:
             settled=self.next_offsets,
             totals=self.totals + counts,
             attempt=uuid.uuid4().hex,
+            erases=erases,
         )
 
     @property

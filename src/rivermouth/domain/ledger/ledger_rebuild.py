@@ -65,6 +65,7 @@ def entry_after(
         topic_ids={**entry.topic_ids, **topic_ids},
         totals=entry.totals + counts,
         attempt=uuid.uuid4().hex,
+        erases=0,
         decisions=(*entry.decisions, *decisions),
         begins=offset_ranges.filled(begins, entry.begins),
     )

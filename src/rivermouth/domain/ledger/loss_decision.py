@@ -76,6 +76,7 @@ class LossDecisionResult:
             # Known with the commit itself, so they need not wait for the entry after it.
             totals=entry.totals + counts + Counts(lost=offset_ranges.size(self.unread)),
             attempt=uuid.uuid4().hex,
+            erases=0,
             epochs={**entry.epochs, **begun},
             begins=self._begins(entry),
             decisions=_bounded((*entry.decisions, *(replace(each, entry=number) for each in self.decisions)), number),

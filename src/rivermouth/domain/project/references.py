@@ -16,7 +16,7 @@ from rivermouth.errors import EnvironmentMissing, ProjectInvalid
 from rivermouth.spec import JarFormat
 
 if TYPE_CHECKING:
-    from rivermouth.spec import Flow, Format, ProjectSpec
+    from rivermouth.spec import Flow, Format, Pipeline, ProjectSpec
 
 _REFERENCE: Final = re.compile(
     r"(?P<escaped>\$\$\{)"
@@ -120,6 +120,16 @@ def texts_with_references(project: ProjectSpec) -> Iterator[tuple[tuple[str | in
     for name, flow in project.flows.items():
         yield from _of_flow(("flows", name), flow)
         yield from _of_places(("flows", name), flow)
+    for name, pipeline in project.pipelines.items():
+        yield from _of_pipeline(("pipelines", name), pipeline)
+
+
+def _of_pipeline(path: tuple[str, ...], pipeline: Pipeline) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    for key, value in pipeline.configuration.items():
+        yield (*path, "configuration", key), str(value)
+    for profile, over in pipeline.profiles.items():
+        for key, value in over.configuration.items():
+            yield (*path, "profiles", profile, "configuration", key), str(value)
 
 
 def _of_flow(path: tuple[str, ...], flow: Flow) -> Iterator[tuple[tuple[str | int, ...], str]]:

@@ -46,10 +46,9 @@ def finish_forget(run: FlowRun) -> None:
         found = marked.where(gone).select(*erased_records.COORDINATES).distinct()
         records = found.count()
         request = marked.agg(F.max("request")).collect()[0][0]
-    elif run.state_lost and run.flow.keyed is None:
-        # The list was deleted; the table's log tells how many of its rows went.
-        commit = run.ledger.commit_of(entry, run.position.version - 1)
-        records = 0 if commit is None else commit.metrics.get("numTargetRowsDeleted", 0)
+    elif run.state_lost:
+        # The list was deleted; the entry tells how many records went, and one of an older version the table's log.
+        records = entry.erases or _deleted_rows(run)
     _clear_old_memory(run)
     run.reached("forget_purge")
     _purge(run)
@@ -63,6 +62,12 @@ def finish_forget(run: FlowRun) -> None:
         run.emit(Forgotten(run.flow.name, entry.number, report.mark, **told))
     run.count(ledger.Counts(erased=records))
     run.ledger.keep(run.position)
+
+
+def _deleted_rows(run: FlowRun) -> int:
+    """How many rows the newest entry deleted; 0 in a keyed table, whose rows are more or fewer than their records."""
+    commit = None if run.flow.keyed else run.ledger.commit_of(run.position.entry, run.position.version - 1)
+    return 0 if commit is None else int(commit.metrics.get("numTargetRowsDeleted", 0))
 
 
 def report_of(files: LakeFiles, places: FlowPlaces, mark: str) -> ForgetReport | None:

@@ -13,6 +13,7 @@ from rivermouth.domain.project import table_per_topic
 from rivermouth.errors import RivermouthError
 
 if TYPE_CHECKING:
+    from rivermouth.domain.kafka.latest_start import LatestStart
     from rivermouth.domain.ledger.adoption import Adoption
     from rivermouth.domain.ledger.data_loss import LossDecision
     from rivermouth.domain.ledger.ledger_rebuild import Rebuild
@@ -34,12 +35,14 @@ class StartActions:
         adoption: Of a table that another program wrote.
         rebuild: The flow's table is emptied, and made again; a table that is created now needs no emptying.
         update_schema: Whether an inferred schema is inferred again.
+        latest: Where a new table starts whose ``starting_offsets`` are ``latest``; None: at the ends of now.
     """
 
     decision: LossDecision | None = None
     adoption: Adoption | None = None
     rebuild: Rebuild | None = None
     update_schema: bool = False
+    latest: LatestStart | None = None
 
 
 @dataclass(frozen=True, slots=True)

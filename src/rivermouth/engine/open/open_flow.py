@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from rivermouth.domain.kafka.latest_start import LatestStart
     from rivermouth.domain.kafka.source_topics import Topic
     from rivermouth.domain.project.locations import FlowPlaces
     from rivermouth.engine.batch.shared_batch import SharedBatch
@@ -106,7 +107,7 @@ def open_flow(
         adopt(session, flow, places, start.adoption, kafka=kafka, topics=topics, shape=shape, listener=listener)
     created = not delta_table.exists(files, places.table)
     if created:
-        _create(session, flow, places, shape, _entry_zero(flow, kafka, topics), listener)
+        _create(session, flow, places, shape, _entry_zero(flow, kafka, topics, start.latest), listener)
     register_table(session, flow, places)
     # 3 load
     run = load_flow(
@@ -213,9 +214,13 @@ def _create(
     listener(StepReached(flow.name, 0, "created"))
 
 
-def _entry_zero(flow: Flow, kafka: OffsetSource, topics: Mapping[str, Topic]) -> Entry:
+def _entry_zero(flow: Flow, kafka: OffsetSource, topics: Mapping[str, Topic], latest: LatestStart | None) -> Entry:
     """Where the flow begins: ``latest`` or a time is resolved here, and never again."""
-    start, topic_ids = kafka.resolve_starting(flow, topics), {name: topic.id for name, topic in topics.items()}
+    if latest is None:
+        start = kafka.resolve_starting(flow, topics)
+    else:
+        start = latest.offsets(topics, kafka.beginning_offsets(topics))
+    topic_ids = {name: topic.id for name, topic in topics.items()}
     return first_entry(flow.name, start, topic_ids, starting_offsets=flow.starting_offsets.text())
 
 

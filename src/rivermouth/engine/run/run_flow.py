@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from rivermouth.domain.kafka.latest_start import LatestStart
 from rivermouth.engine.batch.shared_batch import SharedBatch
 from rivermouth.engine.dead_letters import retry
 from rivermouth.engine.events import FlowRestarted, Listener, Warned
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from rivermouth.engine.run.run_state import RunState
     from rivermouth.ports.lake.lake_files import LakeFiles
     from rivermouth.ports.sources.protocols import OffsetSource, RecordSource
+    from rivermouth.spec import Flow
 
 # Between two looks at a topic that has no record of which a schema could be made.
 _EMPTY_S: Final = 1.0
@@ -143,6 +146,7 @@ def _opened(
 ) -> FlowRun:
     name = order.flow.name
     start = order.start if name not in state.decided else StartActions()
+    start = replace(start, latest=_latest(state, order.flow, kafka))
     run = open_flow(state.spark, order, OpenSource(kafka, source), listener, start=start, together=together)
     # Once a run: what it found decided already, it would decide anew of what was read meanwhile.
     state.decided.add(name)
@@ -152,6 +156,19 @@ def _opened(
     if state.stopping.is_set():
         run.stopping.set()
     return run
+
+
+def _latest(state: RunState, flow: Flow, kafka: OffsetSource) -> LatestStart | None:
+    """Where ``latest`` lay when the run began, before a schema is inferred; None where none is, or it starts elsewhere.
+
+    The first records may be those of which the schema is inferred.
+    """
+    if flow.starting_offsets.kind != "latest" or not flow.infers:
+        return None
+    if flow.name not in state.latest:
+        topics = kafka.topics(flow)
+        state.latest[flow.name] = LatestStart(topics, kafka.resolve_starting(flow, topics))
+    return state.latest[flow.name]
 
 
 def _follow_or_drain(state: RunState, order: FlowJob, run: FlowRun | None, *, keep_following: bool) -> None:

@@ -16,6 +16,7 @@ from rivermouth.ports.spark.session import has_ended
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from rivermouth.domain.kafka.latest_start import LatestStart
     from rivermouth.domain.project.locations import FlowPlaces
     from rivermouth.engine.flow.orders import FlowJob
     from rivermouth.engine.flow.running import FlowRun
@@ -39,6 +40,7 @@ class RunState:
         carried: Names of flows whose run has ended, for the families that would find them again.
         looking: Held by a family that looks for its topics: of two that find the same table one gets it.
         claimed: The places of the children that were found, by name.
+        latest: By name where ``starting_offsets: latest`` lay when the run began, of flows that infer their schema.
         smaller: By name what lost its JVM, with smaller batches.
 
     Args:
@@ -60,6 +62,7 @@ class RunState:
         self.carried: set[str] = set()
         self.looking = threading.Lock()
         self.claimed: dict[str, FlowPlaces] = {}
+        self.latest: dict[str, LatestStart] = {}
         self.smaller: dict[str, FlowJob] = {}
         self._listener = listener
         self._telling = threading.Lock()

@@ -8,6 +8,8 @@ from rivermouth.ports.delta.delta_table import conflicts
 from rivermouth.ports.internals.delta_transaction import append_onto
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame
 
 
@@ -60,3 +62,36 @@ def append_alone(rows: DataFrame, location: str, *, onto: int, app_id: str, app_
         return append_onto(rows, location, onto, app_id, app_version, metadata, alone=True)
     except conflicts():
         return False
+
+
+def write_counted(
+    rows: DataFrame,
+    location: str,
+    *,
+    onto: int,
+    app_id: str,
+    app_version: int,
+    metadata: Callable[[], str],
+    replace: bool = False,
+) -> bool:
+    """Writes ``rows`` in one commit whose metadata is made after the rows were written, so that it can hold counts.
+
+    Args:
+        rows: In the table's shape; where they ``replace``, the table gets theirs.
+        location: The table's folder.
+        onto: The version at which the caller knows the table to be.
+        app_id: The transaction's application.
+        app_version: Its number, which the caller knows not to be in the table.
+        metadata: Called once all rows are in files; gives the text for ``userMetadata``.
+        replace: Whether the rows replace all rows of the table.
+
+    Returns:
+        False, and nothing was done, if the table is at another version.
+
+    Raises:
+        PySparkException: One of ``delta_table.conflicts()``: somebody else has committed what does not go with it.
+
+    Guarantees:
+        Stopped half-way: no commit, and files that no version names.
+    """
+    return append_onto(rows, location, onto, app_id, app_version, metadata, replace=replace)

@@ -9,6 +9,8 @@ from rivermouth.decoding.jvm.java_objects import java_class, java_frame, java_se
 from rivermouth.ports.internals import sessions
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame, SparkSession
 
 _DELTA: Final = "org.apache.spark.sql.delta"
@@ -21,14 +23,16 @@ def append_onto(
     version: int,
     app_id: str,
     app_version: int,
-    metadata: str,
+    metadata: str | Callable[[], str],
     *,
     alone: bool = False,
     by_footers: bool = False,
+    replace: bool = False,
 ) -> bool:
     """What Delta's writer does, in its own steps but one; False, and nothing done, if the table stands elsewhere.
 
-    Other appends are let pass unless it shall be ``alone``.
+    Other appends are let pass unless it shall be ``alone``. Metadata that is a function is made once the rows are in
+    files. Where rows ``replace``, the table has them alone afterwards, and their columns.
     """
     spark = rows.sparkSession
     none, some = _options(spark)
@@ -42,25 +46,28 @@ def append_onto(
     transaction.readTxn().addOne(app_id)
     if alone:
         transaction.readWholeTable()
-    mode = java_class(spark, "org.apache.spark.sql.SaveMode").Append
+    modes = java_class(spark, "org.apache.spark.sql.SaveMode")
+    mode = modes.Overwrite if replace else modes.Append
     written = _with_footers if by_footers else _without_footers
-    actions = written(transaction, _writer(rows, log, mode), spark)
+    actions = written(transaction, _writer(rows, log, mode, {"overwriteSchema": "true"} if replace else {}), spark)
+    text = metadata if isinstance(metadata, str) else metadata()
     set_transaction = java_class(spark, f"{_DELTA}.actions.SetTransaction")
     number = set_transaction(app_id, app_version, some(int(time.time() * 1000)))
     no_partitions = some(jvm(spark).PythonUtils.toSeq([]))
     operation = java_class(spark, f"{_DELTA}.DeltaOperations$Write")(
-        mode, no_partitions, none, some(metadata), none, none, none, none, none
+        mode, no_partitions, none, some(text), none, none, none, none, none
     )
     transaction.commit(actions.appended(number), operation)
     return True
 
 
-def _writer(rows: DataFrame, log: Any, mode: Any) -> Any:
+def _writer(rows: DataFrame, log: Any, mode: Any, settings: dict[str, str]) -> Any:
     """Delta's writer of these rows: it writes files and tells the actions that add them."""
     spark = rows.sparkSession
     to_scala, (none, _some) = jvm(spark).PythonUtils, _options(spark)
     no_settings = to_scala.toScalaMap({})
-    options = java_class(spark, f"{_DELTA}.DeltaOptions")(no_settings, java_session(spark).sessionState().conf())
+    conf = java_session(spark).sessionState().conf()
+    options = java_class(spark, f"{_DELTA}.DeltaOptions")(to_scala.toScalaMap(settings), conf)
     writer = java_class(spark, f"{_DELTA}.commands.WriteIntoDelta")
     return writer(log, mode, options, to_scala.toSeq([]), no_settings, java_frame(rows), none, none, False)
 

@@ -4,14 +4,15 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from rivermouth.decoding.jvm.java_objects import java_class, java_session, jvm
 
 if TYPE_CHECKING:
-    pass
+    from collections.abc import Iterator
 
 _ASKED_FOR: Final = (
     "PythonUtils",
@@ -55,6 +56,12 @@ def cloned(spark: SparkSession) -> SparkSession:
     return SparkSession(spark.sparkContext, java_session(spark).cloneSession())
 
 
+def rehomed(frame: DataFrame, spark: SparkSession) -> DataFrame:
+    """The same query in another session of the same context, whose SQL settings then hold for it."""
+    datasets = java_class(spark, "org.apache.spark.sql.classic.Dataset")
+    return DataFrame(datasets.ofRows(java_session(spark), frame._jdf.logicalPlan()), spark)
+
+
 def read_settings(spark: SparkSession) -> None:
     """Has Spark read its SQL settings now. It would do so at the first query, and raise what is wrong with them."""
     java_session(spark).sessionState()
@@ -75,6 +82,32 @@ def context(spark: SparkSession) -> Any:
     return spark.sparkContext._jsc.sc()
 
 
+@contextmanager
+def standing_in(spark: SparkSession) -> Iterator[None]:
+    """In the block ``SparkSession.builder.getOrCreate()`` and ``getActiveSession()`` give this session."""
+    before = SparkSession._instantiatedSession, SparkSession._activeSession
+    SparkSession._instantiatedSession = SparkSession._activeSession = spark
+    try:
+        yield
+    finally:
+        SparkSession._instantiatedSession, SparkSession._activeSession = before
+
+
 def make_active(spark: SparkSession) -> None:
     """Makes the session that of the calling thread in the JVM, from which Delta takes its settings."""
     java_class(spark, "org.apache.spark.sql.classic.SparkSession").setActiveSession(java_session(spark))
+
+
+@contextmanager
+def active(spark: SparkSession) -> Iterator[None]:
+    """In the block the session is that of the calling thread in the JVM, from which Spark takes its settings."""
+    sessions = java_class(spark, "org.apache.spark.sql.classic.SparkSession")
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(java_session(spark))
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()

@@ -199,7 +199,10 @@ class Lease:
 
     def _busy(self, holder: Holder | None) -> TableBusy:
         name = str(holder or "another process")
-        return TableBusy(flow=self._flow, table=self._table, holder=name, expires_in_s=round(EXPIRY_S))
+        fix = f"rivermouth status {self._flow}"
+        if holder is not None and holder.pid != os.getpid():
+            fix = f"{fix}; to end its writer {'here' if holder.is_here else f'on {holder.host}'}: kill {holder.pid}"
+        return TableBusy(flow=self._flow, table=self._table, holder=name, fix=fix)
 
     def _renew(self) -> None:
         while not self._ended.wait(RENEWAL_S):

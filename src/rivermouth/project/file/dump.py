@@ -72,6 +72,8 @@ def _project(spec: ProjectSpec) -> dict[str, Any]:
     body = _fields(spec, always=("name", "lake"))
     if spec.flows:
         body["flows"] = {name: _flow(flow) for name, flow in spec.flows.items()}
+    for pipeline in body.get("pipelines", {}).values():
+        del pipeline["name"]  # it is the key above it
     return body
 
 

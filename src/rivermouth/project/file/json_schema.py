@@ -73,6 +73,7 @@ def project_schema(*, variables: bool = True) -> dict[str, Any]:
         _kind(definitions, key, dict(zip(kind_names(family), here, strict=True)))
     root = definitions.pop("ProjectSpec")
     root["properties"]["flows"]["propertyNames"] = {"pattern": "^[A-Za-z][A-Za-z0-9_-]{0,99}$"}
+    root["properties"]["pipelines"]["propertyNames"] = {"pattern": "^[A-Za-z][A-Za-z0-9_-]{0,99}$"}
     root["required"] = ["lake"]
     root.pop("title", None)
     _drop_defaults(root)
@@ -134,6 +135,10 @@ def _prose(text: str) -> str:
 
 def _short_forms(definitions: dict[str, Any]) -> None:
     """What the nouns take besides their fields."""
+    del definitions["Pipeline"]["properties"]["name"]
+    definitions["Pipeline"]["required"] = ["files"]
+    for noun in ("Pipeline", "PipelineProfile"):
+        definitions[noun]["properties"]["configuration"]["additionalProperties"] = _NUMBER_OR_TEXT
     flow = definitions["Flow"]["properties"]
     del flow["name"]
     definitions["Flow"]["required"] = ["format", "table"]

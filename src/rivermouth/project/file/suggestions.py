@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 
 from rivermouth.extend import kind_names
 from rivermouth.names import did_you_mean
-from rivermouth.spec import Expectation, Flow, KafkaCluster, Places, ProjectSpec, Table, Trigger
+from rivermouth.spec import Expectation, Flow, KafkaCluster, Pipeline, Places, ProjectSpec, Table, Trigger
 
 _UPSERT: Final = "write it as sink: {type: upsert, keys: [...]}"
 # By the model in which the word was written: a field of that model, or a sentence.
@@ -130,6 +130,17 @@ _OTHER_WORDS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "Regex": {"regex": "pattern", "expression": "pattern", "columns": "schema", "max_steps": "max_reads"},
     "Source": {"name": "table", "flow": "write the name of its table: source: {table: ...}"},
+    "Pipeline": {
+        **dict.fromkeys(("libraries", "file", "glob", "source", "sources", "include", "path", "paths"), "files"),
+        **dict.fromkeys(("target", "database"), "schema"),
+        **dict.fromkeys(("config", "conf", "parameters", "params", "variables"), "configuration"),
+        **dict.fromkeys(("targets", "environments"), "profiles"),
+        **dict.fromkeys(("every", "interval"), "write it as trigger: {every: ...}"),
+    },
+    "PipelineProfile": {
+        **dict.fromkeys(("target", "database"), "schema"),
+        **dict.fromkeys(("config", "conf", "parameters", "params", "variables"), "configuration"),
+    },
     "Table": {
         "table": "name",
         "path": "write it as places: {table: ...} in the flow",
@@ -184,7 +195,7 @@ _OTHER_WORDS: Final[Mapping[str, Mapping[str, str]]] = {
 
 # Designed and not built: refused by name until a field or a file of this name exists.
 _FUTURE_KEYS: Final[Mapping[str, frozenset[str]]] = {
-    "ProjectSpec": frozenset({"alerts", "files", "metrics", "page", "pipelines"}),
+    "ProjectSpec": frozenset({"alerts", "files", "metrics", "page"}),
     "Flow": frozenset(
         {
             "changes",
@@ -272,7 +283,7 @@ def hint_for(model: type[BaseModel], key: str, value: object, beside: Collection
         value: What it was given.
         beside: The keys that are there too: none of them is offered.
     """
-    fields = set(fields_of(model)) - ({"name"} if model is Flow else set())
+    fields = set(fields_of(model)) - ({"name"} if model in (Flow, Pipeline) else set())
     snake = _snake(key)
     known = snake if snake in fields else _OTHER_WORDS.get(model.__name__, {}).get(snake)
     if known in beside:

@@ -32,6 +32,7 @@ _EXPECTED: Final = {
 }
 _MISSING_FIXES: Final = {
     "lake": "lake: ./lake",
+    "files": "files: [transformations/**]",
     "format": "format: raw",
     "table": "table: bronze.orders",
     "schema": 'schema: "id bigint, at timestamp"',
@@ -105,6 +106,7 @@ class Validator:
             return None
         self._booleans((), value)
         prepared = {**value, "flows": self._flows(value["flows"])} if "flows" in value else dict(value)
+        self._pipeline_names(value.get("pipelines"))
         self._future((), ProjectSpec, prepared)
         try:
             return ProjectSpec.model_validate(prepared)
@@ -118,6 +120,14 @@ class Validator:
         if not isinstance(flows, dict):
             return flows
         return {name: self._flow(("flows", name), flow) for name, flow in flows.items()}
+
+    def _pipeline_names(self, pipelines: object) -> None:
+        for name, pipeline in pipelines.items() if isinstance(pipelines, dict) else ():
+            if isinstance(pipeline, dict) and pipeline.get("name", name) != name:
+                path: Path = ("pipelines", name)
+                fix = f"remove name:, or write {pipeline['name']}: instead of {name}:"
+                detail = f"{words(path)}: the pipeline is also called by another name"
+                self._invalid((*path, "name"), detail, fix)
 
     def _flow(self, path: Path, value: object) -> object:
         if not isinstance(value, dict):

@@ -35,6 +35,8 @@ _LATE: Final[tuple[tuple[str | None, ...], ...]] = (
     ("flows", None, "starting_offsets", "group"),
     ("flows", None, "format", "config"),
     ("flows", None, "key_format", "config"),
+    ("pipelines", None, "configuration"),
+    ("pipelines", None, "profiles", None, "configuration"),
 )
 
 

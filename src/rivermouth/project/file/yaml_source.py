@@ -89,6 +89,27 @@ def read(text: str, file: str) -> Document:
     return Document(value, values.lines, tuple(values.problems), frozenset(values.doubtful))
 
 
+def read_texts(text: str, file: str) -> Document:
+    """The one document in ``text`` with its plain values as the texts that they are written as, and None for null.
+
+    So are files of others read, whose words mean what their own readers make of them.
+
+    Args:
+        text: YAML, or JSON.
+        file: Name of the file, for messages.
+
+    Raises:
+        ProjectInvalid: The text is no YAML, or more of it than a project may be.
+    """
+    try:
+        root = _Composer(yaml.parse(text, Loader=yaml.SafeLoader), file).document()
+    except yaml.YAMLError as error:
+        raise explained(error, text, file) from None
+    values = _Texts(file)
+    value = values.of(root, (), 0)
+    return Document(value, values.lines, tuple(values.problems))
+
+
 def scalar(text: str) -> str | int | float | bool | None:
     """What a plain scalar means."""
     if text.lower() in _WORDS and text in (text.lower(), text.upper(), text.capitalize()):
@@ -191,6 +212,9 @@ class _Values:
             return [self.of(item, (*path, index), depth + 1) for index, item in enumerate(node.items)]
         if node.pairs is not None:
             return self._mapping(node.pairs, path, depth)
+        return self._one(node, path)
+
+    def _one(self, node: _Node, path: Path) -> Any:
         if self._in_doubt(node, path):
             self.doubtful.add(path)
             return node.text
@@ -256,6 +280,17 @@ class _Values:
 
     def _problem(self, detail: str, line: int, fix: str) -> None:
         self.problems.append(ProjectInvalid(at=f"{self._file}:{line}", detail=detail, fix=fix))
+
+
+class _Texts(_Values):
+    """The same, where nothing is made of the texts of values and keys."""
+
+    def _one(self, node: _Node, path: Path) -> str | None:  # noqa: ARG002 - of the base
+        text = node.text or ""
+        return None if node.plain and scalar(text) is None else text
+
+    def _key(self, node: _Node) -> str | int | None:
+        return node.text or super()._key(node)
 
 
 def _unambiguous(text: str) -> str:

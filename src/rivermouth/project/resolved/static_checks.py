@@ -111,8 +111,11 @@ def _texts(path: Path, value: object) -> Iterator[tuple[Path, str]]:
 
 def _flows(project: ResolvedProject) -> Iterator[RivermouthError]:
     flows = project.spec.flows
-    if not flows:
+    if not flows and not project.spec.pipelines:
         yield _invalid(project, ("flows",), "the project has no flow", _A_FLOW)
+    for name in sorted(flows.keys() & project.spec.pipelines.keys()):
+        detail = f"{words(('pipelines', name))}: a flow has this name too"
+        yield _invalid(project, ("pipelines", name), detail, "give it another name")
     for name, flow in flows.items():
         if flow.name != name:
             detail = f"{words(('flows', name))}: the flow is also called {flow.name!r}"

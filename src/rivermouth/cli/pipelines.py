@@ -1,0 +1,226 @@
+"""Pipelines at the shell: which are meant, and what their runs and plans say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from rivermouth.cli.output import Output, count, plain
+from rivermouth.cli.text_table import columns
+
+if TYPE_CHECKING:
+    from rivermouth.engine.query.query_events import QueryEvent
+    from rivermouth.pipelines.running.pipeline import Pipeline
+    from rivermouth.pipelines.running.plan import PlannedDataset
+    from rivermouth.pipelines.running.update import DatasetOutcome
+    from rivermouth.pipelines.selection import Selection
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+SOURCE_FILES: Final = (".py", ".sql", ".ipynb")
+_KINDS: Final = {
+    "streaming_table": "streaming table",
+    "materialized_view": "materialized view",
+    "view": "temporary view",
+    "sink": "sink",
+}
+
+
+def with_settings(command: Command) -> Command:
+    """``--profile`` and ``--param``."""
+    command = click.option(
+        "--param", "params", metavar="KEY=VALUE", multiple=True, help="A value of a pipeline's configuration."
+    )(command)
+    return click.option("--profile", metavar="NAME", help="The profile or target of a pipeline's settings.")(command)
+
+
+def with_selection(command: Command) -> Command:
+    """Which datasets of a pipeline are refreshed, and how."""
+    for option in (
+        click.option("--accept-data-loss", is_flag=True, help="Clear also rows that the sources no longer have."),
+        click.option("--reset-checkpoint", metavar="TABLES", help="Read their sources again; their rows stay."),
+        click.option("--full-refresh-all", is_flag=True, help="Clear all tables of the pipeline, and fill them again."),
+        click.option("--full-refresh", metavar="TABLES", help="Clear these tables, and fill them again: A,B."),
+        click.option("--refresh", metavar="TABLES", help="Refresh these tables of the pipeline alone: A,B."),
+    ):
+        command = option(command)
+    return command
+
+
+def meant(
+    file: str, names: Sequence[str], profile: str | None, params: Sequence[str]
+) -> tuple[list[Pipeline], tuple[str, ...]]:
+    """The pipelines that a command is about, and the names that are left for flows.
+
+    Args:
+        file: The project file, a file with a pipeline's settings, or a folder.
+        names: Source files, or names of pipelines and flows.
+        profile: Of the settings.
+        params: As they are written.
+    """
+    from rivermouth.pipelines import commands
+
+    given = dict(_param(each) for each in params)
+    files = [name for name in names if name.lower().endswith(SOURCE_FILES)]
+    if files:
+        if others := [name for name in names if name not in files]:
+            msg = f"{others[0]} is no source file: name files, or pipelines and flows."
+            raise click.UsageError(msg)
+        return commands.pipelines(file, files, profile=profile, params=given), ()
+    found = commands.pipelines(file, profile=profile, params=given)
+    if not names:
+        return found, ()
+    by_name = {each.name: each for each in found}
+    return [by_name[name] for name in names if name in by_name], tuple(name for name in names if name not in by_name)
+
+
+def has_flows(file: str, pipelines: Sequence[Pipeline]) -> bool:
+    """Whether the project file has flows; one that is not there has none if there are pipelines."""
+    path = Path(file)
+    if path.is_dir() or not pipelines or pipelines[0].settings.at is None:
+        return not pipelines
+    return bool(pipelines[0].project.spec.flows) if path.exists() and pipelines[0].project.file else False
+
+
+def _param(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        msg = f"--param {text}: write it as KEY=VALUE."
+        raise click.UsageError(msg)
+    return name, value
+
+
+def selection(
+    refresh: str | None, full_refresh: str | None, reset_checkpoint: str | None, *, everything: bool, accepts_loss: bool
+) -> Selection:
+    """What the options of ``with_selection`` say."""
+    from rivermouth.pipelines.selection import Selection
+
+    return Selection(
+        refresh=_listed(refresh),
+        full_refresh=_listed(full_refresh),
+        full_refresh_all=everything,
+        reset_checkpoint=_listed(reset_checkpoint),
+        accepts_loss=accepts_loss,
+    )
+
+
+def _listed(text: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+
+
+def run_pipeline(pipeline: Pipeline, chosen: Selection, output: Output, *, follow: bool | None) -> list[DatasetOutcome]:
+    """Runs one pipeline, says what goes on, and what it came to.
+
+    Raises:
+        PipelineFailed: A dataset failed; the summary was given before.
+        RivermouthError: Nothing was run at all.
+    """
+    from rivermouth.cli.attend import Interrupted, door, run_interruptible
+    from rivermouth.pipelines import commands
+
+    notes(pipeline, output)
+
+    def hear(event: QueryEvent) -> None:
+        if text := event_text(event):
+            output.note(text)
+
+    options = commands.UpdateOptions(chosen, follow, hear)
+    outcomes: list[DatasetOutcome] = []
+    with door(output) as given:
+        try:
+            outcomes = run_interruptible(lambda: commands.run(pipeline, options, given), given.stop, output.note)
+        except Interrupted:
+            output.note("stopped before the first dataset; nothing was read")
+    summarise(pipeline, outcomes, output)
+    commands.raise_failures(outcomes)
+    return outcomes
+
+
+def notes(pipeline: Pipeline, output: Output) -> None:
+    """Says once what the settings have that has no effect here."""
+    for at, text in pipeline.settings.notes:
+        output.note(f"{at}: {text}")
+
+
+def event_text(event: QueryEvent) -> str:
+    """An event as a line; empty for one that needs none."""
+    from rivermouth.engine.query import query_events as ev
+
+    match event:
+        case ev.BatchWritten(dataset=dataset, counts=counts, seconds=seconds):
+            lost = [f"{counts.dropped:,} dropped"] if counts.dropped else []
+            lost += [f"{counts.dead_lettered:,} dead-lettered"] if counts.dead_lettered else []
+            more = f", {', '.join(lost)}" if lost else ""
+            return f"{dataset}: {count(counts.written, 'row')} written{more} ({seconds:.1f} s)"
+        case ev.CheckpointMade(flow=flow, reason=reason, aside=aside):
+            where = f"; the old one is at {aside}" if aside else ""
+            return f"{flow}: a checkpoint was made of the table's ledger: {reason}{where}"
+        case ev.QueryChanged(dataset=dataset):
+            return f"{dataset}: its query has changed; rows that are in the table stay as they are"
+        case ev.ViewUnchanged(dataset=dataset, reason=reason):
+            return f"{dataset}: not computed: {reason}"
+        case ev.FlowRetried(flow=flow, error=error, wait_s=wait_s):
+            return f"{flow}: tried again in {wait_s:.0f} s: {error}"
+        case ev.FlowFailed(dataset=dataset, error=error):
+            return f"{dataset}: {error}"
+        case ev.FlowSkipped(dataset=dataset, reason=reason):
+            return f"{dataset}: not refreshed: {reason}"
+        case ev.Note(message=message):
+            return message
+        case ev.FlowCompleted(dataset=dataset, late_rows=late) if late:
+            return f"{dataset}: {count(late, 'row')} came later than the watermark allows, and were left out"
+    return ""
+
+
+def summarise(pipeline: Pipeline, outcomes: Sequence[DatasetOutcome], output: Output) -> None:
+    """Says what an update came to."""
+    body = {
+        "pipeline": pipeline.name,
+        "datasets": [
+            {
+                "dataset": each.dataset,
+                "result": each.result,
+                "counts": plain(each.counts),
+                "seconds": round(each.seconds, 3),
+                "error": None if each.error is None else str(each.error),
+                "reason": each.reason,
+            }
+            for each in outcomes
+        ],
+    }
+    head = ("dataset", "result", "read", "written", "dropped", "dead letters", "seconds")
+    rows = [
+        (
+            each.dataset,
+            each.result,
+            each.counts.read,
+            each.counts.written,
+            each.counts.dropped,
+            each.counts.dead_lettered,
+            f"{each.seconds:.1f}",
+        )
+        for each in outcomes
+    ]
+    output.result(columns(head, rows) if rows else "", body)
+
+
+def plan_text(pipeline: Pipeline, planned: Sequence[PlannedDataset]) -> str:
+    """A plan for a person."""
+    lines = [f"pipeline {pipeline.name}: {count(len(planned), 'dataset')}"]
+    for each in planned:
+        lines += ["", f"{each.dataset}: {_KINDS[each.kind]}", f"  at: {each.at}"]
+        if each.reads:
+            lines.append(f"  reads: {', '.join(each.reads)}")
+        for flow in each.flows:
+            name = f" {flow.flow}" if len(each.flows) > 1 else ""
+            state = "; keeps state" if flow.is_stateful else ""
+            lines.append(f"  flow{name} ({flow.kind.replace('_', ' ')}): {flow.action}: {flow.reason}{state}")
+        if each.new_columns:
+            lines.append(f"  new columns: {', '.join(each.new_columns)}")
+        lines += [f"  expectation {text}" for text in each.expectations]
+        if not each.may_be_reset:
+            lines.append("  a full refresh does not clear it: pipelines.reset.allowed = false")
+    return "\n".join(lines)

@@ -1,0 +1,51 @@
+"""Names of the fields that documents have and a schema does not declare, also within its structs."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
+from pyspark.sql.classic.column import Column as ClassicColumn
+
+from rivermouth import names
+from rivermouth.decoding.json import json_spark_parser
+from rivermouth.decoding.json.undeclared_fields import fields_tree
+from rivermouth.decoding.jvm import jvm_classes
+from rivermouth.schemas import column_types
+from rivermouth.schemas.json_limits import SAMPLED
+from rivermouth.spec.evolution import Evolution
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def has_structs(declared: T.DataType) -> bool:
+    """Whether a type is, or has within it, a struct."""
+    match declared:
+        case T.StructType():
+            return True
+        case T.ArrayType():
+            return has_structs(declared.elementType)
+        case T.MapType():
+            return has_structs(declared.valueType)
+    return False
+
+
+def of_documents(declared: T.StructType) -> str:
+    """SQL over decoded rows: the names of a document's own fields that are not declared, of records in a sample.
+
+    An array of strings; null for a record that is not in the sample, and for one without a value.
+    """
+    known = ", ".join(names.literal(column_types.name_in_json(field)) for field in declared.fields)
+    extra = f"array_except(json_object_keys({json_spark_parser.TEXT}), array({known}))"
+    return f"CASE WHEN {SAMPLED} AND {names.VALUE} IS NOT NULL THEN {extra} END"
+
+
+def named(rows: DataFrame, declared: T.StructType) -> DataFrame:
+    """Decoded rows with ``__undeclared``: as ``of_documents``, also with the fields within structs, as dotted paths."""
+    tree = json.dumps(fields_tree(declared, Evolution(), frozenset()))
+    found = jvm_classes.made(rows.sparkSession, "json.Undeclared", tree).named(names.VALUE)
+    sampled = F.expr(f"{SAMPLED} AND {names.VALUE} IS NOT NULL")
+    return rows.withColumn(names.UNDECLARED, F.when(sampled, ClassicColumn(found)))

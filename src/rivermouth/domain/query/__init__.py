@@ -1,0 +1,1 @@
+"""The ledger of streaming queries: what a commit says of the batch that it brings."""

@@ -1,0 +1,170 @@
+"""A ledger entry of a query: which batch a commit of its table brings, where the sources were, and the counts."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final, Literal, Self
+
+from rivermouth.errors import LedgerTooNew, LedgerUnreadable
+
+_KEY: Final = "rivermouth_query"
+_FORM: Final = 1
+
+Kind = Literal["created", "batch", "refresh", "reset", "cleared"]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryCounts:
+    """Where the rows of a batch went: ``read = written + dropped + dead_lettered``.
+
+    Attributes:
+        read: Rows that the query returned.
+        written: Rows in the table; of keyed targets changes that were merged.
+        dropped: Rows that an expectation left out.
+        dead_lettered: Rows in the dead letters.
+        expectations: By expectation for how many rows it was not TRUE.
+    """
+
+    read: int = 0
+    written: int = 0
+    dropped: int = 0
+    dead_lettered: int = 0
+    expectations: Mapping[str, int] = field(default_factory=dict)
+
+    def __add__(self, other: QueryCounts) -> QueryCounts:
+        names = {**self.expectations, **other.expectations}
+        return QueryCounts(
+            self.read + other.read,
+            self.written + other.written,
+            self.dropped + other.dropped,
+            self.dead_lettered + other.dead_lettered,
+            {name: self.expectations.get(name, 0) + other.expectations.get(name, 0) for name in names},
+        )
+
+
+NO_COUNTS: Final = QueryCounts()
+
+
+@dataclass(frozen=True, slots=True)
+class QueryEntry:
+    """What one commit of a table says of the flow that made it.
+
+    Attributes:
+        flow: The flow's name.
+        number: Of its entries in this table, from 0; the transaction number of the commit.
+        kind: ``created`` with the table, ``batch`` of a streaming query, ``refresh`` of a materialized view; ``reset``
+            (the sources are read again) and ``cleared`` (the same, and the table was emptied).
+        query_id: Spark's id of the query, which is that of its checkpoint; empty where there is none.
+        batch_id: Spark's number of the batch; -1 before the first.
+        offsets: The lines of Spark's log of offsets for that batch, as Spark wrote them, without their version; empty
+            where the query begins at the beginning.
+        begun: The same lines of the first batch since the sources were read from their beginning.
+        sources: Of a materialized view the versions of the Delta tables that it read, by their folders.
+        counts: Of this batch.
+        totals: Of all batches since the table was made or emptied.
+        fingerprint: Of the analysed query.
+        stateful: Whether the query keeps state between its batches.
+        attempt: Made for each try of a commit, to tell tries apart.
+    """
+
+    flow: str
+    number: int = 0
+    kind: Kind = "created"
+    query_id: str = ""
+    batch_id: int = -1
+    offsets: tuple[str, ...] = ()
+    begun: tuple[str, ...] = ()
+    sources: Mapping[str, int] = field(default_factory=dict)
+    counts: QueryCounts = NO_COUNTS
+    totals: QueryCounts = NO_COUNTS
+    fingerprint: str = ""
+    stateful: bool = False
+    attempt: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    def after_batch(
+        self, query_id: str, batch_id: int, offsets: tuple[str, ...], *, fingerprint: str, stateful: bool
+    ) -> QueryEntry:
+        """The entry of the batch that follows; without its counts."""
+        return QueryEntry(
+            flow=self.flow,
+            number=self.number + 1,
+            kind="batch",
+            query_id=query_id,
+            batch_id=batch_id,
+            offsets=offsets,
+            begun=self.begun or offsets,
+            totals=self.totals,
+            fingerprint=fingerprint,
+            stateful=stateful,
+        )
+
+    def after_refresh(self, sources: Mapping[str, int], *, fingerprint: str) -> QueryEntry:
+        """The entry of the refresh that follows; without its counts. A refresh replaces all rows."""
+        return QueryEntry(
+            flow=self.flow, number=self.number + 1, kind="refresh", sources=dict(sources), fingerprint=fingerprint
+        )
+
+    def after_reset(self, *, cleared: bool) -> QueryEntry:
+        """The entry from which on the sources are read from their beginning; ``cleared`` if the table was emptied."""
+        kind: Kind = "cleared" if cleared else "reset"
+        totals = QueryCounts() if cleared else self.totals
+        return QueryEntry(flow=self.flow, number=self.number + 1, kind=kind, totals=totals)
+
+    def counted(self, counts: QueryCounts) -> QueryEntry:
+        """The same entry with the counts of its batch."""
+        return replace(self, counts=counts, totals=self.totals + counts)
+
+    def holds(self, query_id: str, batch_id: int) -> bool:
+        """Whether a batch of a query is in the table already."""
+        return self.query_id == query_id and self.batch_id >= batch_id
+
+    def to_json(self) -> str:
+        """As the commit of the table keeps it."""
+        body = asdict(self)
+        return json.dumps({_KEY: _FORM, **{name: value for name, value in body.items() if value not in ("", (), {})}})
+
+    @classmethod
+    def from_json(cls, text: str, *, table: str, version: int) -> Self | None:
+        """The entry; None where a commit says something else.
+
+        Raises:
+            LedgerTooNew: A later version of rivermouth wrote it.
+            LedgerUnreadable: It is damaged.
+        """
+        try:
+            body = json.loads(text)
+        except ValueError:
+            return None
+        if not isinstance(body, dict) or _KEY not in body:
+            return None
+        form = body.pop(_KEY)
+        if not isinstance(form, int) or form > _FORM:
+            raise LedgerTooNew(table=table, found=form, supported=_FORM)
+        try:
+            for name in ("counts", "totals"):
+                body[name] = QueryCounts(**body.get(name, {}))
+            for name in ("offsets", "begun"):
+                body[name] = tuple(body.get(name, ()))
+            return cls(**body)
+        except (TypeError, ValueError) as error:
+            raise LedgerUnreadable(table=table, version=version, detail=str(error)) from None
+
+
+def fingerprint(plan: str) -> str:
+    """A short text that stays the same as long as an analysed query does."""
+    import hashlib  # noqa: PLC0415 - for this alone
+    import re  # noqa: PLC0415
+
+    # What Spark makes anew each time: numbers of expressions and of queries of WITH, ids of watermarks, and the places
+    # of Java's objects in memory.
+    fresh = r"#\d+L?|(?<=CTERelationDef )\d+|(?<=CTERelationRef )\d+|(?<=EventTimeWatermark )[0-9a-f-]{36}"
+    fresh += r"|(?<=[A-Za-z])@[0-9a-f]{1,8}\b"
+    return hashlib.sha256(re.sub(fresh, "", plan).encode()).hexdigest()[:16]
+
+
+def read_json(lines: tuple[str, ...]) -> list[Any]:
+    """The offsets of the sources: the lines behind the first, each as JSON; None of a source without any."""
+    return [None if line == "-" else json.loads(line) for line in lines[1:]]

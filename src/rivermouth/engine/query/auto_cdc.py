@@ -1,0 +1,441 @@
+"""AUTO CDC: changes merged into a keyed table that has the columns of the changes and nothing else.
+
+What tells which of two changes of a key is newer is kept in a table behind it, below the folder of the target:
+``_auto_cdc``. The sinks of flows merge into that one, and what its keys then are is copied into the target.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Protocol
+
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
+
+from rivermouth import names
+from rivermouth.domain.delta.merge_report import way
+from rivermouth.domain.query.query_entry import QueryCounts
+from rivermouth.engine.query import query_batch
+from rivermouth.engine.query.query_events import BatchKnown, BatchWritten
+from rivermouth.engine.query.query_table import QueryTable, conformed, prepare
+from rivermouth.errors import CdcValueNull
+from rivermouth.names import quoted
+from rivermouth.ports.delta.delta_merge import merge
+from rivermouth.ports.delta.query_ledger import QueryLedger
+from rivermouth.ports.internals.persisted import computed, held_bytes
+from rivermouth.rows import row_expectations
+from rivermouth.rows.keyed import partial_updates
+from rivermouth.rows.keyed.change_order import ChangeOrder
+from rivermouth.rows.keyed.merge_plan import Merge
+from rivermouth.schemas.column_types import nullable, nullable_columns
+from rivermouth.side_tables.deleted_keys import Tombstones
+from rivermouth.sinks._target import Target
+from rivermouth.sinks.history import History
+from rivermouth.sinks.upsert import Upsert
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from rivermouth.domain.query.query_entry import QueryEntry
+    from rivermouth.engine.query.query_run import QueryRun
+
+FOLDER: Final = "_auto_cdc"
+"""Below the target's folder; Delta leaves folders alone whose names begin with ``_``."""
+_DELETED: Final = "_auto_cdc_deleted"
+_FLOW, _PART, _ROW, _TIME = "_cdc_flow", "_cdc_part", "_cdc_row", "_cdc_time"
+_COORDINATES: Final = T.StructType(
+    [
+        T.StructField(_FLOW, T.StringType()),
+        T.StructField(_PART, T.IntegerType()),
+        T.StructField(_ROW, T.LongType()),
+        T.StructField(_TIME, T.TimestampType()),
+        T.StructField(names.EPOCH_COLUMN, T.IntegerType()),
+    ]
+)
+_FORGETS_EVERY: Final = 50
+REMEMBER_S: Final = 2 * 86400.0
+"""So long deleted keys are remembered, unless ``pipelines.cdc.tombstoneGCThresholdInSeconds`` says another time."""
+
+
+class CdcSettings(Protocol):
+    """What an AUTO CDC flow is told; see ``pipelines.spec.AutoCdc``."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Names of key columns."""
+
+    @property
+    def sequence_by(self) -> str | None:
+        """SQL of the order."""
+
+    @property
+    def apply_as_deletes(self) -> str | None:
+        """SQL: whether a change deletes."""
+
+    @property
+    def apply_as_truncates(self) -> str | None:
+        """SQL: whether a change deletes all keys before it."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The target's columns."""
+
+    @property
+    def except_columns(self) -> tuple[str, ...]:
+        """Columns that the target does not have."""
+
+    @property
+    def scd_type(self) -> int:
+        """1 or 2."""
+
+    @property
+    def track_history_columns(self) -> tuple[str, ...]:
+        """A version begins where one of these changes."""
+
+    @property
+    def track_history_except_columns(self) -> tuple[str, ...]:
+        """A version begins where one changes that is none of these."""
+
+    @property
+    def ignore_null_updates(self) -> bool:
+        """Whether a null keeps the value."""
+
+    @property
+    def ignore_null_updates_columns(self) -> tuple[str, ...]:
+        """The same for these."""
+
+    @property
+    def ignore_null_updates_except_columns(self) -> tuple[str, ...]:
+        """The same for all but these."""
+
+    @property
+    def columns_to_update(self) -> str | None:
+        """The column that lists what a change brings."""
+
+
+def payload(columns: T.StructType, cdc: CdcSettings) -> T.StructType:
+    """The columns of the changes that the target has, in the order of the changes."""
+    wanted = {name.lower() for name in cdc.columns}
+    unwanted = {name.lower() for name in cdc.except_columns}
+    if cdc.columns_to_update:
+        unwanted.add(cdc.columns_to_update.lower())
+    fields = [
+        each for each in columns if (not wanted or each.name.lower() in wanted) and each.name.lower() not in unwanted
+    ]
+    return nullable_columns(T.StructType(fields))
+
+
+def target_columns(columns: T.StructType, cdc: CdcSettings, sequence: T.DataType) -> T.StructType:
+    """The columns of the target: with every version of a key also ``__START_AT`` and ``__END_AT``."""
+    found = payload(columns, cdc)
+    if cdc.scd_type == 1:
+        return found
+    span = (T.StructField(name, nullable(sequence)) for name in (names.START_AT, names.END_AT))
+    return T.StructType([*(each for each in found if each.name not in (names.START_AT, names.END_AT)), *span])
+
+
+@dataclass(frozen=True, slots=True)
+class CdcTarget:
+    """The target of AUTO CDC flows at work.
+
+    Attributes:
+        cdc: What the flow is told.
+        order: Which of two changes of a key is newer.
+        remember_s: So long deleted keys are remembered.
+        backing: The ledger of the table behind the target.
+        backing_id: Delta's UUID of it.
+        columns: Of the table behind the target.
+        tombstones: The deleted keys.
+    """
+
+    cdc: CdcSettings
+    order: ChangeOrder
+    backing: QueryLedger
+    backing_id: str
+    columns: T.StructType
+    tombstones: Tombstones
+
+
+def open_target(
+    spark: SparkSession,
+    run: QueryRun,
+    cdc: CdcSettings,
+    sequence: T.DataType,
+    *,
+    remember_s: float = REMEMBER_S,
+    snapshots: bool = False,
+) -> CdcTarget:
+    """The target of a flow, with the table behind it, which is made or given new columns.
+
+    Args:
+        spark: A session.
+        run: The flow; its target is there.
+        cdc: What it is told.
+        sequence: The type of its sequence.
+        remember_s: So long deleted keys are remembered.
+        snapshots: Whether its changes are snapshots.
+    """
+    context = run.context
+    plain = [each for each in run.columns if each.name not in (names.START_AT, names.END_AT)]
+    own = [T.StructField(names.SEQUENCE, nullable(sequence))]
+    if cdc.scd_type != 1:
+        own += [T.StructField(name, nullable(sequence)) for name in (names.START_AT, names.END_AT)]
+    order = _order(cdc, [each.name for each in plain], snapshots=snapshots)
+    if order.partial:
+        own.append(T.StructField(names.PLACES, partial_updates.places_type(order, nullable(sequence))))
+    location = f"{context.places.table}/{FOLDER}"
+    columns = T.StructType([*plain, *own, *_COORDINATES])
+    state = prepare(spark, context.files, QueryTable(context.dataset, location, columns))
+    return CdcTarget(
+        cdc=cdc,
+        order=order,
+        backing=QueryLedger(context.files, location, f"{context.places.side_file}.cdc", flow=context.flow),
+        backing_id=state.table_id,
+        columns=state.columns,
+        tombstones=Tombstones(
+            context.files,
+            f"{context.places.table}/{_DELETED}",
+            remember_s,
+            # Looked for at each start it would cost more than a small batch.
+            forgets=run.position.entry.number % _FORGETS_EVERY == _FORGETS_EVERY - 1,
+        ),
+    )
+
+
+def _order(cdc: CdcSettings, columns: Sequence[str], *, snapshots: bool) -> ChangeOrder:
+    by_name = {name.lower(): name for name in columns}
+    keys = tuple(by_name.get(name.lower(), name) for name in cdc.keys)
+    others = [name for name in columns if name not in keys]
+    tracked = None
+    if cdc.scd_type != 1:
+        only = {name.lower() for name in cdc.track_history_columns}
+        never = {name.lower() for name in cdc.track_history_except_columns}
+        tracked = tuple(n for n in others if (not only or n.lower() in only) and n.lower() not in never)
+    return ChangeOrder(
+        keys=keys,
+        sequence=names.SEQUENCE,
+        topic=_FLOW,
+        partition=_PART,
+        offset=_ROW,
+        timestamp=_TIME,
+        epochs=True,
+        tracked=tracked,
+        truncates=cdc.apply_as_truncates is not None or snapshots,
+        unplaced=False,
+        partial=_partial(cdc, others),
+        listed=cdc.columns_to_update is not None,
+        snapshots=snapshots,
+    )
+
+
+def _partial(cdc: CdcSettings, others: Sequence[str]) -> tuple[str, ...]:
+    """The columns that keep their value where a change brings none."""
+    if cdc.ignore_null_updates_columns:
+        only = {name.lower() for name in cdc.ignore_null_updates_columns}
+        return tuple(name for name in others if name.lower() in only)
+    if not (cdc.ignore_null_updates or cdc.ignore_null_updates_except_columns or cdc.columns_to_update):
+        return ()
+    never = {name.lower() for name in cdc.ignore_null_updates_except_columns}
+    return tuple(name for name in others if name.lower() not in never)
+
+
+@dataclass(frozen=True)
+class CdcBatch:
+    """Carries the batches of an AUTO CDC flow; see ``query_batch.process``.
+
+    Attributes:
+        target: The target.
+    """
+
+    target: CdcTarget
+
+    def __call__(self, frame: DataFrame, batch_id: int, query_id: str, run: QueryRun) -> None:
+        """Merges one batch of changes.
+
+        Guarantees:
+            As ``query_batch.process``: each batch is in the target once, or comes again and comes to the same.
+        """
+        started, context = time.monotonic(), run.context
+        if run.position.entry.holds(query_id, batch_id):
+            context.emit(BatchKnown(context.dataset, context.flow, batch_id))
+            return
+        entry = query_batch.next_entry(batch_id, query_id, run)
+        query_batch.keep_files(frame, entry, run)
+        context.step("check")
+        routed = row_expectations.route(frame, context.expectations)
+        counts = apply_changes(routed, entry, run, self.target)
+        run.counts += counts
+        seconds = time.monotonic() - started
+        context.emit(BatchWritten(context.dataset, context.flow, entry.number, counts, seconds))
+
+
+def apply_changes(routed: DataFrame, entry: QueryEntry, run: QueryRun, target: CdcTarget) -> QueryCounts:
+    """Merges routed changes, writes their dead letters, and commits ``entry`` with them in the target.
+
+    Raises:
+        CdcValueNull: A key or the sequence of a change is null.
+    """
+    expectations = run.context.expectations
+    aggregates = row_expectations.counting(expectations)
+    counting = [F.expr(f"count_if({each.of})").alias(name) for name, each in aggregates.items()]
+    changes = _changes(routed, entry, run, target)
+    keys = " OR ".join(f"{quoted(name)} IS NULL" for name in target.order.keys)
+    tests = {"null_keys": f"NOT {names.TRUNCATE} AND ({keys})", "null_sequences": f"{names.SEQUENCE} IS NULL"}
+    in_table = f"{names.ROUTE} = '{row_expectations.TABLE}'"
+    counting += [F.expr(f"count_if({in_table} AND ({test}))").alias(name) for name, test in tests.items()]
+    counting.append(F.expr(f"count_if({in_table} AND {names.TRUNCATE})").alias("truncations"))
+    with computed(changes, *counting) as (ready, told):
+        for name, what in (("null_keys", "a key column"), ("null_sequences", "sequence_by")):
+            if told[name]:
+                raise CdcValueNull(flow=run.context.flow, dataset=run.context.dataset, part=what, rows=told[name])
+        counts = row_expectations.counted(expectations, told.asDict())
+        way_columns = row_expectations.way_columns(expectations)
+        rows = ready.where(in_table).drop(*way_columns)
+        _merge_behind(rows, entry, run, target)
+        run.context.step("write")
+        _copy(rows, entry.counted(counts), run, target, truncated=bool(told["truncations"]))
+        run.context.step("written")
+    if counts.dead_lettered:
+        query_batch.write_dead_letters(routed, run)
+    return counts
+
+
+def _changes(routed: DataFrame, entry: QueryEntry, run: QueryRun, target: CdcTarget) -> DataFrame:
+    """Changes in the shape of the table behind the target, with what each of them does."""
+    cdc, columns = target.cdc, routed.columns
+    sequence = names.as_sql(cdc.sequence_by or "NULL", columns)
+    marks = {
+        names.DELETE: _is_true(cdc.apply_as_deletes, columns),
+        names.TRUNCATE: _is_true(cdc.apply_as_truncates, columns),
+        names.SEQUENCE: f"(\n{sequence}\n)",
+    }
+    if names.TRUNCATE in columns:  # of a snapshot, whose mark is a row
+        marks = {}
+    rows = routed.selectExpr("*", *(f"{sql} AS {name}" for name, sql in marks.items()))
+    here = {
+        _FLOW: F.lit(run.context.flow),
+        _PART: F.lit(0),
+        # A snapshot is one record, whatever rows it has.
+        _ROW: F.lit(0).cast("bigint") if target.order.snapshots else F.monotonically_increasing_id(),
+        _TIME: F.timestamp_seconds(F.lit(0)),
+        names.EPOCH_COLUMN: F.lit(entry.number),
+    }
+    rows = rows.withColumns(here)
+    if cdc.scd_type != 1:
+        nothing = F.expr(f"IF(false, {names.SEQUENCE}, NULL)")
+        rows = rows.withColumns({names.START_AT: F.col(names.SEQUENCE), names.END_AT: nothing})
+    if target.order.partial:
+        rows = rows.withColumn(names.PLACES, _brought(rows, target))
+    way_columns = [names.DELETE, names.TRUNCATE, *row_expectations.way_columns(run.context.expectations)]
+    shaped = conformed(rows, target.columns)
+    # Together with what each row does: the two are one projection.
+    expressions = [F.col(name) for name in way_columns]
+    there = {name.lower(): name for name in rows.columns}
+    chosen = [
+        (F.col(quoted(there[each.name.lower()])) if each.name.lower() in there else F.lit(None))
+        .cast(each.dataType)
+        .alias(each.name)
+        for each in shaped.schema
+    ]
+    return rows.select(*chosen, *expressions)
+
+
+def _brought(rows: DataFrame, target: CdcTarget) -> Column:
+    """``__places`` of a change: null, or an entry without a place for each column that it lists."""
+    kind = partial_updates.places_type(target.order, rows.schema[names.SEQUENCE].dataType)
+    listed = target.cdc.columns_to_update
+    if listed is None:
+        return F.lit(None).cast(kind)
+    wanted = F.array_compact(F.array_distinct(F.transform(quoted(listed), F.lower)))
+    nowhere = F.lit(None).cast(kind.valueType)
+    entries = F.transform(wanted, lambda name: F.struct(name.alias("key"), nowhere.alias("value")))
+    return F.map_from_entries(entries)
+
+
+def _is_true(condition: str | None, columns: Sequence[str]) -> str:
+    return f"coalesce((\n{names.as_sql(condition, columns)}\n), false)" if condition else "false"
+
+
+def _merge_behind(rows: DataFrame, entry: QueryEntry, run: QueryRun, target: CdcTarget) -> None:
+    """Merges into the table behind the target, unless it has that batch already."""
+    context = run.context
+    position = target.backing.position()
+    if position.entry.holds(entry.query_id, entry.batch_id):
+        return
+    context.step("cdc")
+    mine = replace(entry, number=target.backing.newest_number() + 1, counts=QueryCounts(), totals=QueryCounts())
+    sink = History(type="history", sequence_by=(names.SEQUENCE,)) if target.cdc.scd_type != 1 else Upsert(type="upsert")
+    where = Target(target.backing, target.backing_id, position.version, target.order, target.tombstones)
+    sink.write(rows, where, mine)
+
+
+def _copy(rows: DataFrame, entry: QueryEntry, run: QueryRun, target: CdcTarget, *, truncated: bool) -> None:
+    """Makes the rows of the changed keys in the target what they are behind it, in one commit with ``entry``."""
+    spark, context, order = rows.sparkSession, run.context, target.order
+    behind = spark.read.format("delta").load(target.backing.location)
+    there = spark.read.format("delta").load(context.places.table)
+    keys = [quoted(name) for name in order.keys]
+    wanted = rows.where(f"NOT {names.TRUNCATE}").select(*keys).distinct()
+    if truncated:
+        wanted = wanted.unionByName(there.select(*keys)).distinct()
+    columns = [each.name for each in run.columns]
+    with computed(_differences(behind, there, wanted, columns, order, versions=target.cdc.scd_type != 1)) as (
+        ready,
+        told,
+    ):
+        position = context.ledger.caught_up(run.position)
+        on = F.expr(order.same_key("s", "t"))
+        if target.cdc.scd_type != 1:
+            on = on & F.expr(f"s.{names.START_AT} = t.{names.START_AT}")
+        plan = Merge(
+            on=on,
+            ranges={},
+            delete=f"s.{names.DELETE}",
+            update=f"NOT s.{names.DELETE}",
+            insert=f"NOT s.{names.DELETE}",
+            values={quoted(name): f"s.{quoted(name)}" for name in columns},
+        )
+        merge(
+            ready,
+            told["rows"],
+            context.places.table,
+            plan,
+            app_id=context.ledger.app_id(run.table_id),
+            app_version=entry.number,
+            metadata=entry.to_json(),
+            few=way(told["rows"], held_bytes(ready)).join == "broadcast",
+        )
+        run.position, _ = context.ledger.found(entry, position.version)
+
+
+def _differences(
+    behind: DataFrame,
+    there: DataFrame,
+    wanted: DataFrame,
+    columns: Sequence[str],
+    order: ChangeOrder,
+    *,
+    versions: bool,
+) -> DataFrame:
+    """The rows of the wanted keys that the target lacks or has otherwise, and those that it has too much."""
+    row = F.struct(*(F.col(quoted(name)) for name in columns))
+    identity = [*order.keys, *([names.START_AT] if versions else [])]
+    plain = [quoted(name) for name in identity]
+    mine = behind.join(F.broadcast(wanted), list(order.keys), "left_semi").select(*plain, row.alias("__new"))
+    its = there.join(F.broadcast(wanted), list(order.keys), "left_semi").select(*plain, row.alias("__old"))
+    found = mine.join(its, identity, "full")
+    kinds = {each.name: each.dataType for each in behind.schema}
+    comparable = [name for name in columns if "map<" not in kinds[name].simpleString()]
+    comparable = [name for name in comparable if "variant" not in kinds[name].simpleString()]
+    same = " AND ".join(f"__new.{quoted(name)} <=> __old.{quoted(name)}" for name in comparable) or "true"
+    whole = len(comparable) == len(columns)
+    differs = f"__new IS NULL OR __old IS NULL OR NOT ({same})" if whole else "true"
+    changed = found.where(differs)
+    values = [
+        F.col(quoted(name)) if name in identity else F.col(f"__new.{quoted(name)}").alias(name) for name in columns
+    ]
+    return changed.select(*values, F.col("__new").isNull().alias(names.DELETE)).withColumn(
+        names.CHANGE, F.monotonically_increasing_id()
+    )

@@ -1,0 +1,116 @@
+"""One batch of a query: its rows into exactly one of table, dead letters, or a count."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from rivermouth import names
+from rivermouth.engine.query.query_events import BatchKnown, BatchWritten
+from rivermouth.engine.query.query_table import conformed
+from rivermouth.errors import CountsDisagree
+from rivermouth.ports.internals.observed import Observed
+from rivermouth.rows import row_expectations
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from rivermouth.domain.query.query_entry import QueryEntry
+    from rivermouth.engine.query.query_run import QueryRun
+
+
+def process(frame: DataFrame, batch_id: int, query_id: str, run: QueryRun) -> None:
+    """Carries one batch of a query into the table of its flow.
+
+    1. ledger: a batch that the table has already is left out.
+    2. sources: where they were at the end of the batch, as Spark has written it; files are kept by name.
+    3. check: each expectation becomes a boolean column, and each row gets one word that says where it goes.
+    4. write: the rows for the table and the ledger entry with its counts, in one Delta commit.
+    5. dead letters: only if there are any, they are found again and written to their own table.
+
+    Args:
+        frame: The rows of the batch.
+        batch_id: Spark's number of it.
+        query_id: Spark's id of the query.
+        run: The flow; its ``position`` is the batch's entry afterwards.
+
+    Raises:
+        CommitLost: Another process wrote the entry first.
+        CountsDisagree: Other rows were written than were counted.
+
+    Guarantees:
+        Run twice: the second time writes nothing. Stopped anywhere: the table has the whole batch with its entry or
+        nothing of it; dead letters that are missing then come with the next try of the same batch.
+    """
+    started, context = time.monotonic(), run.context
+    # 1 ledger
+    if run.position.entry.holds(query_id, batch_id):
+        _complete_dead_letters(frame, batch_id, run)
+        context.emit(BatchKnown(context.dataset, context.flow, batch_id))
+        return
+    # 2 sources
+    entry = next_entry(batch_id, query_id, run)
+    keep_files(frame, entry, run)
+    # 3 check
+    context.step("check")
+    routed = row_expectations.route(frame, context.expectations)
+    observed = Observed(routed, row_expectations.counting(context.expectations))
+    # 4 write
+    context.step("write")
+    rows = conformed(observed.rows.where(f"{names.ROUTE} = '{row_expectations.TABLE}'"), run.columns)
+    position, commit = context.ledger.write(
+        rows,
+        run.position,
+        lambda: entry.counted(row_expectations.counted(context.expectations, observed.get())),
+        table_id=run.table_id,
+        replace=run.replaces,
+    )
+    context.step("written")
+    run.position, counts = position, position.entry.counts
+    if commit.rows_written is not None and commit.rows_written != counts.written:
+        detail = f"{commit.rows_written} rows in the table, {counts.written} were counted"
+        raise CountsDisagree(flow=context.flow, entry=entry.number, detail=f"{detail}; is the query deterministic?")
+    # 5 dead letters
+    if counts.dead_lettered:
+        write_dead_letters(routed, run)
+    run.counts += counts
+    seconds = time.monotonic() - started
+    context.emit(BatchWritten(context.dataset, context.flow, entry.number, counts, seconds))
+
+
+def next_entry(batch_id: int, query_id: str, run: QueryRun) -> QueryEntry:
+    """The ledger entry of a batch, without its counts."""
+    offsets = run.context.checkpoint.offsets(batch_id)
+    return run.position.entry.after_batch(
+        query_id, batch_id, offsets, fingerprint=run.fingerprint, stateful=run.stateful
+    )
+
+
+def keep_files(frame: DataFrame, entry: QueryEntry, run: QueryRun) -> None:
+    """Keeps the names of the files that the batch reads, before its rows are committed."""
+    checkpoint = run.context.checkpoint
+    before = checkpoint.offsets(entry.batch_id - 1) if entry.batch_id > 0 else ()
+    found = checkpoint.files_of(entry.offsets, before)
+    if found:
+        run.context.step("files")
+        run.context.source_files.add(frame.sparkSession, entry.flow, entry.number, found)
+
+
+def write_dead_letters(routed: DataFrame, run: QueryRun) -> None:
+    """Writes the dead letters of the newest entry."""
+    context = run.context
+    context.step("dead_letters")
+    way = row_expectations.way_columns(context.expectations)
+    columns = [name for name in routed.columns if name not in way]
+    rows = routed.where(f"{names.ROUTE} = '{row_expectations.DEAD_LETTER}'")
+    failed = row_expectations.failed_names(context.expectations)
+    context.dead_letters.write(rows, failed, columns, run.position.entry)
+
+
+def _complete_dead_letters(frame: DataFrame, batch_id: int, run: QueryRun) -> None:
+    """The dead letters of a batch that ended after its commit."""
+    entry, context = run.position.entry, run.context
+    if entry.batch_id != batch_id or not entry.counts.dead_lettered:
+        return
+    if context.dead_letters.newest_entry(frame.sparkSession, entry.flow) < entry.number:
+        write_dead_letters(row_expectations.route(frame, context.expectations), run)

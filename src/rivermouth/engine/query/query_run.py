@@ -1,0 +1,110 @@
+"""A flow of a pipeline at work: its surroundings, its table, and where it is in its ledger."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rivermouth.domain.query.query_entry import NO_COUNTS, QueryCounts
+from rivermouth.engine.query.query_events import Note, QueryEvent, QueryListener
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyspark.sql.types import StructType
+
+    from rivermouth.ports.delta.query_ledger import QueryLedger, QueryPosition
+    from rivermouth.ports.lake.lake_files import LakeFiles
+    from rivermouth.ports.lake.query_checkpoint import FixedOffsets, QueryCheckpoint
+    from rivermouth.rows.row_expectations import RowExpectation
+    from rivermouth.side_tables.row_dead_letters import RowDeadLetters
+    from rivermouth.side_tables.source_files import SourceFiles
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPlaces:
+    """Where the things of one flow of a pipeline lie.
+
+    Attributes:
+        table: The folder of its table.
+        checkpoint: The folder of its query's checkpoint.
+        side_file: The cache of its newest ledger entry.
+        dead_letters: The folder of the table of dead letters.
+    """
+
+    table: str
+    checkpoint: str
+    side_file: str
+    dead_letters: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueryContext:
+    """What stays the same while a flow is at work.
+
+    Attributes:
+        dataset: The name of its table, as users write it.
+        flow: Its name.
+        owner: The mark on its checkpoint: pipeline and flow.
+        places: Where its things lie.
+        files: The files of the lake.
+        ledger: Its ledger in the table.
+        checkpoint: Its checkpoint.
+        dead_letters: Those of the table.
+        source_files: The files that queries of the table have read.
+        expectations: Conditions on its rows.
+        listener: Gets the events.
+        step: Called at each step of a batch with its name, for tests of crashes.
+    """
+
+    dataset: str
+    flow: str
+    owner: str
+    places: QueryPlaces
+    files: LakeFiles
+    ledger: QueryLedger
+    checkpoint: QueryCheckpoint | FixedOffsets
+    dead_letters: RowDeadLetters
+    source_files: SourceFiles
+    expectations: Sequence[RowExpectation] = ()
+    listener: QueryListener = lambda _: None
+    step: Callable[[str], None] = lambda _: None
+
+    def emit(self, event: QueryEvent) -> None:
+        """Tells the listener."""
+        self.listener(event)
+
+    def note(self, message: str) -> None:
+        """Tells the listener a sentence."""
+        self.listener(Note(self.dataset, self.flow, message))
+
+
+@dataclass(slots=True)
+class QueryRun:
+    """A flow at work.
+
+    Attributes:
+        context: What stays the same.
+        columns: Of the table.
+        table_id: Delta's UUID of the table.
+        position: Where the flow is in its ledger; replaced after each commit.
+        fingerprint: Of its query.
+        stateful: Whether its query keeps state.
+        replaces: Whether each batch is the whole result, which replaces the rows of the table: an aggregation without a
+            watermark.
+        counts: Of the batches of this run.
+        failure: The first error of a batch.
+        stopping: Set when it shall end after the batch in hand.
+    """
+
+    context: QueryContext
+    columns: StructType
+    table_id: str
+    position: QueryPosition
+    fingerprint: str = ""
+    stateful: bool = False
+    replaces: bool = False
+    counts: QueryCounts = NO_COUNTS
+    failure: BaseException | None = None
+    stopping: threading.Event = field(default_factory=threading.Event)

@@ -1,0 +1,299 @@
+"""A streaming query of a flow: started where its ledger is, and run until it has read what there is, or stopped."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from rivermouth.domain.query.query_entry import QueryCounts
+from rivermouth.engine.query.query_events import CheckpointMade, QueryChanged
+from rivermouth.errors import (
+    CheckpointOfAnotherFlow,
+    QueryFailed,
+    QueryStateLost,
+    RivermouthError,
+    RowExpectationFailed,
+    SourceChangedRows,
+    first_line,
+)
+from rivermouth.ports.lake.query_checkpoint import FixedOffsets, FoundCheckpoint, QueryCheckpoint
+from rivermouth.rows import row_expectations
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from rivermouth.engine.query.query_run import QueryContext, QueryRun
+
+Batch = Callable[["DataFrame", int, str, "QueryRun"], None]
+_POLL_S: Final = 0.05
+_PYTHON_ERROR: Final = re.compile(r"(?:pyspark\.errors\.\w+\.|\w+\.)*(\w+(?:Error|Exception)): (.+)")
+_CHANGED_ROWS: Final = (
+    "DELTA_SOURCE_TABLE_IGNORE_CHANGES",
+    "DELTA_SOURCE_IGNORE_DELETE",
+)
+
+
+ONE_BATCH: Final = "one batch"
+"""In the place of Spark's id of a query, where there is none."""
+
+
+class _Stopping(Exception):
+    """Ends a batch that began after the flow was told to stop."""
+
+
+def run_query(
+    frame: DataFrame, run: QueryRun, batch: Batch, *, interval_s: float | None = None, output_mode: str = "append"
+) -> int:
+    """Runs the query until it has read what there is; with an interval until ``run.stopping`` is set.
+
+    Args:
+        frame: A streaming frame.
+        run: The flow.
+        batch: Carries a batch: ``query_batch.process``, or that of a keyed target or a sink.
+        interval_s: Of the batches of a query that goes on.
+        output_mode: Spark's.
+
+    Returns:
+        How many rows the watermark left out.
+
+    Raises:
+        RivermouthError: The typed reason why the flow cannot go on.
+
+    Guarantees:
+        Stopped anywhere and run again: continues where the ledger is, whatever the checkpoint says.
+    """
+    prepare(frame.sparkSession, run)
+    callback = _Callback(run, batch)
+    trigger: dict[str, Any] = {"availableNow": True}
+    if interval_s is not None:
+        trigger = {"processingTime": f"{max(0, round(interval_s * 1000))} milliseconds"}
+    writer = frame.writeStream.queryName(f"{run.context.dataset} {run.context.flow}".replace("`", ""))
+    writer = writer.option("checkpointLocation", run.context.places.checkpoint).outputMode(output_mode)
+    try:
+        query = writer.trigger(**trigger).foreachBatch(callback).start()
+    except (PySparkException, Py4JJavaError) as error:
+        raise failure(error, run) from error
+    callback.query_id = str(query.id)
+    callback.ready()
+    return _until_done(query, run)
+
+
+def _until_done(query: StreamingQuery, run: QueryRun) -> int:
+    late, seen = 0, -1
+    try:
+        while query.isActive and not run.stopping.wait(_POLL_S):
+            for progress in query.recentProgress:
+                if progress["batchId"] > seen:
+                    seen = progress["batchId"]
+                    late += sum(each.get("numRowsDroppedByWatermark", 0) for each in progress["stateOperators"])
+        if (ended := query.exception()) is not None and not run.stopping.is_set():
+            raise failure(run.failure or ended, run) from ended
+    except (PySparkException, Py4JJavaError) as error:
+        if not run.stopping.is_set():
+            raise failure(run.failure or error, run) from error
+    finally:
+        if query.isActive:
+            query.stop()
+    if run.failure is not None and not isinstance(run.failure, _Stopping):
+        raise failure(run.failure, run) from run.failure
+    return late
+
+
+def run_batch(frame: DataFrame, batch_id: int, offsets: tuple[str, ...], run: QueryRun, batch: Batch) -> None:
+    """Carries one batch that no stream has cut: all rows of a frame.
+
+    Args:
+        frame: A batch frame.
+        batch_id: A number for it, greater than those before.
+        offsets: What its ledger entry says in the place of a stream's offsets.
+        run: The flow.
+        batch: As of ``run_query``.
+
+    Raises:
+        RivermouthError: The typed reason why it failed.
+    """
+    run.context = replace(run.context, checkpoint=FixedOffsets(offsets))
+    try:
+        batch(frame, batch_id, ONE_BATCH, run)
+    except RivermouthError:
+        raise
+    except Exception as error:
+        raise failure(error, run) from error
+
+
+class _Callback:
+    """What ``foreachBatch`` calls; keeps the first failure, which Spark would hand on only as text."""
+
+    def __init__(self, run: QueryRun, batch: Batch) -> None:
+        self._run = run
+        self._batch = batch
+        self._ready = threading.Event()
+        self.query_id = ""
+
+    def ready(self) -> None:
+        """The query's id is known."""
+        self._ready.set()
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        run = self._run
+        self._ready.wait()
+        if run.stopping.is_set():
+            raise _Stopping
+        try:
+            self._batch(frame, batch_id, self.query_id, run)
+        except BaseException as error:
+            run.failure = run.failure or error
+            raise
+
+
+def prepare(spark: SparkSession, run: QueryRun) -> None:
+    """Leaves at the checkpoint's place one that goes on where the ledger is, or none where there is no batch yet.
+
+    Raises:
+        CheckpointOfAnotherFlow: Another flow left its mark there.
+        QueryStateLost: The query keeps state, and its checkpoint is not the one of the table.
+    """
+    context, entry = run.context, run.position.entry
+    if isinstance(context.checkpoint, FixedOffsets):
+        return
+    found = context.checkpoint.inspect()
+    if found.owner not in (None, context.owner):
+        raise CheckpointOfAnotherFlow(flow=context.flow, checkpoint=context.checkpoint.location, owner=found.owner)
+    if entry.fingerprint and entry.fingerprint != run.fingerprint:
+        context.emit(QueryChanged(context.dataset, context.flow))
+    if not entry.offsets:
+        if found.state != "none" and not (found.state == "usable" and found.planned <= 0 and found.committed < 0):
+            _set_aside(context.checkpoint, context, found.state, found.detail or "the table has no batch of it")
+        context.checkpoint.claim(context.owner)
+        return
+    if found.state == "usable" and found.goes_on_after(entry.query_id, entry.batch_id, entry.attempt):
+        return
+    reason = {"none": "there is none", "damaged": found.detail}.get(
+        found.state, "it is not at the table's newest batch"
+    )
+    if entry.stateful or run.stateful:
+        raise QueryStateLost(
+            flow=context.flow,
+            dataset=context.dataset,
+            checkpoint=context.checkpoint.location,
+            table=context.places.table,
+            detail=reason,
+        )
+    aside = context.checkpoint.set_aside() if found.state == "damaged" else None
+    context.checkpoint.seed(entry.offsets, context.source_files.known(spark, context.flow, entry.number))
+    context.checkpoint.claim(context.owner, entry.attempt)
+    context.emit(CheckpointMade(context.dataset, context.flow, reason, aside))
+
+
+def _set_aside(checkpoint: QueryCheckpoint, context: QueryContext, state: str, reason: str) -> None:
+    aside = None
+    if state == "damaged":
+        aside = checkpoint.set_aside()
+    else:
+        checkpoint.remove()
+    context.emit(CheckpointMade(context.dataset, context.flow, reason, aside))
+
+
+def failure(error: BaseException, run: QueryRun) -> RivermouthError:
+    """The typed error behind what ended a query."""
+    if isinstance(error, RivermouthError):
+        return error
+    context, text = run.context, _whole_text(error)
+    name = row_expectations.failed_expectation(text)
+    if name is not None:
+        return RowExpectationFailed(flow=context.flow, name=name)
+    if any(code in text for code in _CHANGED_ROWS):
+        return SourceChangedRows(flow=context.flow, detail=first_line(error))
+    kind, detail = cause(error)
+    return QueryFailed(flow=context.flow, error=kind, detail=detail)
+
+
+def _whole_text(error: BaseException) -> str:
+    java = getattr(error, "java_exception", None)
+    parts = [str(error), "" if java is None else str(java.toString())]
+    if error.__cause__ is not None:
+        parts.append(str(error.__cause__))
+    return "\n".join(parts)
+
+
+def cause(error: BaseException) -> tuple[str, str]:
+    """What went wrong: the name of an error, and one line. Where a Python function ended a query, what it said."""
+    for line in reversed([line.strip() for line in str(error).splitlines()]):
+        found = _PYTHON_ERROR.match(line)
+        if found is not None and not found[1].startswith("Py4J"):
+            return found[1], found[2]
+    return type(error).__name__, first_line(error)
+
+
+def run_sink_query(
+    frame: DataFrame,
+    context: QueryContext,
+    stopping: threading.Event,
+    *,
+    sink_format: str | None,
+    options: Mapping[str, str],
+    function: Callable[[DataFrame, int], Any] | None,
+    output_mode: str,
+    interval_s: float | None,
+) -> tuple[QueryCounts, int]:
+    """Runs a query into a sink of Spark's or of the user's; its position is that of its checkpoint alone.
+
+    Args:
+        frame: A streaming frame.
+        context: The flow.
+        stopping: Set when it shall end.
+        sink_format: A format of Spark's writer; None with a function.
+        options: The writer's.
+        function: Gets each batch and its number.
+        output_mode: Spark's.
+        interval_s: Of the batches of a query that goes on; None reads what there is.
+
+    Returns:
+        How many rows were read, and how many a watermark left out.
+
+    Raises:
+        QueryFailed: For a reason of Spark's, or of the function.
+        CheckpointOfAnotherFlow: Another flow left its mark there.
+
+    Guarantees:
+        Each batch reaches the sink at least once, with the same number.
+    """
+    found = context.checkpoint.inspect() if isinstance(context.checkpoint, QueryCheckpoint) else FoundCheckpoint("none")
+    if found.owner not in (None, context.owner):
+        raise CheckpointOfAnotherFlow(flow=context.flow, checkpoint=context.places.checkpoint, owner=found.owner)
+    if isinstance(context.checkpoint, QueryCheckpoint) and found.owner is None:
+        context.checkpoint.claim(context.owner)
+    trigger: dict[str, Any] = {"availableNow": True}
+    if interval_s is not None:
+        trigger = {"processingTime": f"{max(0, round(interval_s * 1000))} milliseconds"}
+    writer = frame.writeStream.option("checkpointLocation", context.places.checkpoint).outputMode(output_mode)
+    writer = writer.trigger(**trigger)
+    writer = (
+        writer.foreachBatch(function) if function is not None else writer.format(sink_format or "").options(**options)
+    )
+    read = late = 0
+    seen = -1
+    try:
+        query = writer.start()
+        while query.isActive and not stopping.wait(_POLL_S):
+            pass
+        if query.isActive:
+            query.stop()
+        if (ended := query.exception()) is not None:
+            raise ended
+        for progress in query.recentProgress:
+            if progress["batchId"] > seen:
+                seen = progress["batchId"]
+                read += max(0, progress["numInputRows"])
+                late += sum(each.get("numRowsDroppedByWatermark", 0) for each in progress["stateOperators"])
+    except (PySparkException, Py4JJavaError) as error:
+        kind, detail = cause(error)
+        raise QueryFailed(flow=context.flow, error=kind, detail=detail) from error
+    return QueryCounts(read=read, written=read), late

@@ -1,0 +1,93 @@
+"""Files as sources of pipelines: errors of ``cloudFiles``, ``read_files`` and ``cloud_files``."""
+
+from __future__ import annotations
+
+from rivermouth.errors.base import RivermouthError
+
+
+class FileOptionUnknown(RivermouthError):
+    """A reader of files does not know an option."""
+
+    code = "FILE_OPTION_UNKNOWN"
+    what = "{format} files have no option {option}; nothing was read"
+    hint = "{near}"
+
+
+class FileOptionInvalid(RivermouthError):
+    """An option of a reader of files has a value that is not allowed."""
+
+    code = "FILE_OPTION_INVALID"
+    what = "option {option}: {detail}; nothing was read"
+    hint = "{fix}"
+
+
+class FileOptionRefused(RivermouthError):
+    """An option of Databricks' readers of files that cannot be honoured here."""
+
+    code = "FILE_OPTION_REFUSED"
+    what = "option {option} cannot be honoured: {detail}; nothing was read"
+    hint = "{fix}"
+
+
+class FilePathUnmapped(RivermouthError):
+    """A path that only Databricks knows, and no folder is given for it."""
+
+    code = "FILE_PATH_UNMAPPED"
+    what = "{path} is a path of Databricks, and paths gives no folder for it; nothing was read"
+    hint = "add to the pipeline's settings: paths: {{{prefix}: /the/folder}}"
+
+
+class FileSourceMissing(RivermouthError):
+    """The folder or file of a source does not exist."""
+
+    code = "FILE_SOURCE_MISSING"
+    what = "source {path} does not exist; nothing was read"
+    hint = "make the folder, or correct the path"
+
+
+class FileSourceEmpty(RivermouthError):
+    """A source has no file yet, so that no schema can be inferred."""
+
+    code = "FILE_SOURCE_EMPTY"
+    what = "source {path} has no file, so its schema cannot be inferred; nothing was read"
+    hint = "give a schema, or put a file there"
+
+
+class FileSourceUnreadable(RivermouthError):
+    """The files of a source cannot be listed."""
+
+    code = "FILE_SOURCE_UNREADABLE"
+    what = "source {path} cannot be listed: {detail}; nothing was read"
+    hint = "check the address and the credentials of the source"
+
+
+class FileSchemaInvalid(RivermouthError):
+    """The schema that is given for files cannot be used."""
+
+    code = "FILE_SCHEMA_INVALID"
+    what = "the {setting} of source {path} cannot be used: {detail}; nothing was read"
+    hint = "write it as DDL, for example: id bigint, at timestamp"
+
+
+class FileSchemaNotInferred(RivermouthError):
+    """No schema can be inferred from files."""
+
+    code = "FILE_SCHEMA_NOT_INFERRED"
+    what = "no schema can be inferred from the files of source {path}: {detail}; nothing was read"
+    hint = "give a schema"
+
+
+class FileColumnsNew(RivermouthError):
+    """A file has columns that the schema of its source does not have."""
+
+    code = "FILE_COLUMNS_NEW"
+    what = "{file} has columns that the schema of its source does not have: {columns}; its batch was not written"
+    hint = "{fix}"
+
+
+class FileRecordMalformed(RivermouthError):
+    """A file has a record that cannot be read, and the reader's mode is FAILFAST."""
+
+    code = "FILE_RECORD_MALFORMED"
+    what = "{file} has a record that is not {format}, and mode is FAILFAST; its batch was not written"
+    hint = "set the option mode to PERMISSIVE: such records are kept in the rescued data column"

@@ -1,0 +1,245 @@
+"""Pipelines: errors of the files that define datasets and flows, and of their refresh."""
+
+from __future__ import annotations
+
+from rivermouth.errors.base import RivermouthError
+
+
+class DefinitionOutside(RivermouthError):
+    """A file of a pipeline was run by something else than rivermouth."""
+
+    code = "DEFINITION_OUTSIDE"
+    what = "{function} was called outside of a pipeline run; nothing was defined"
+    hint = "rivermouth run FILE"
+
+
+class DefinitionInvalid(RivermouthError):
+    """A definition in a pipeline file is not possible."""
+
+    code = "DEFINITION_INVALID"
+    what = "{definition}: {detail}; the pipeline was not run"
+    hint = "{fix}"
+
+
+class PythonFileFailed(RivermouthError):
+    """A Python file of a pipeline raised an error while it was evaluated."""
+
+    code = "PYTHON_FILE_FAILED"
+    what = "{file} failed with {error}: {detail}; the pipeline was not run"
+    hint = "{fix}"
+
+
+class QueryFunctionFailed(RivermouthError):
+    """The function of a dataset raised an error."""
+
+    code = "QUERY_FUNCTION_FAILED"
+    what = "dataset {dataset}: its function failed with {error}: {detail}; nothing was written to it"
+    hint = "rivermouth validate, after the line above is corrected"
+
+
+class DatasetDefinedTwice(RivermouthError):
+    """Two definitions make one table or view."""
+
+    code = "DATASET_DEFINED_TWICE"
+    what = "{dataset} is defined twice: here and at {other}; the pipeline was not run"
+    hint = "give one of them another name; for a second query into one table write an append flow"
+
+
+class FlowDefinedTwice(RivermouthError):
+    """Two flows of a pipeline have one name."""
+
+    code = "FLOW_DEFINED_TWICE"
+    what = "flow {flow} is defined twice: here and at {other}; the pipeline was not run"
+    hint = "give one of them another name: name=..."
+
+
+class DatasetUnknown(RivermouthError):
+    """A query reads a table that is neither in the pipeline nor anywhere else."""
+
+    code = "DATASET_UNKNOWN"
+    what = (
+        "{reader} reads {name}, which is neither in the pipeline, nor a table of the lake or the catalog; "
+        "nothing was run"
+    )
+    hint = "{fix}"
+
+
+class PipelineCircle(RivermouthError):
+    """Datasets read each other in a circle."""
+
+    code = "PIPELINE_CIRCLE"
+    what = "datasets read each other in a circle: {path}; the pipeline was not run"
+    hint = "remove one of these reads"
+
+
+class TargetUnknown(RivermouthError):
+    """A flow writes to something that the pipeline does not define."""
+
+    code = "TARGET_UNKNOWN"
+    what = "flow {flow} writes to {target}, which the pipeline does not define; the pipeline was not run"
+    hint = "{fix}"
+
+
+class QueryNotStreaming(RivermouthError):
+    """A streaming table has a query over a batch source."""
+
+    code = "QUERY_NOT_STREAMING"
+    what = "streaming table {dataset}: its query reads no stream; the pipeline was not run"
+    hint = "{fix}"
+
+
+class QueryStreaming(RivermouthError):
+    """A materialized view has a query over a stream."""
+
+    code = "QUERY_STREAMING"
+    what = "materialized view {dataset}: its query reads a stream; the pipeline was not run"
+    hint = "{fix}"
+
+
+class QueryInvalid(RivermouthError):
+    """Spark refuses the query of a dataset."""
+
+    code = "QUERY_INVALID"
+    what = "dataset {dataset}: Spark refuses its query: {detail}; nothing was written to it"
+    hint = "rivermouth validate, after the query is corrected"
+
+
+class NothingDefined(RivermouthError):
+    """The files of a pipeline define no dataset."""
+
+    code = "NOTHING_DEFINED"
+    what = "pipeline {pipeline}: its files define no table and no view: {files}; nothing was run"
+    hint = "rivermouth init --pipeline, for a pipeline to start from"
+
+
+class TableSchemaChanged(RivermouthError):
+    """A query brings columns that its table cannot take."""
+
+    code = "TABLE_SCHEMA_CHANGED"
+    what = (
+        "dataset {dataset}: column {column} is {found} in the table, and its query brings {wanted}; nothing was written"
+    )
+    hint = "rivermouth run --full-refresh {dataset}, or cast the column in the query"
+
+
+class QueryStateLost(RivermouthError):
+    """A query that keeps state has no checkpoint that belongs to its table."""
+
+    code = "QUERY_STATE_LOST"
+    what = (
+        "flow {flow} keeps state, and its checkpoint {checkpoint} is not the one of table {table}: {detail}; "
+        "the flow was not started"
+    )
+    hint = "restore the checkpoint, or rivermouth run --full-refresh {dataset}"
+
+
+class CheckpointOfAnotherFlow(RivermouthError):
+    """A checkpoint's folder belongs to another flow or pipeline."""
+
+    code = "CHECKPOINT_OF_ANOTHER_FLOW"
+    what = "flow {flow}: checkpoint {checkpoint} belongs to {owner}; the flow was not started"
+    hint = "give the pipeline another name, or remove the folder"
+
+
+class RowExpectationFailed(RivermouthError):
+    """A row broke an expectation whose action is fail."""
+
+    code = "ROW_EXPECTATION_FAILED"
+    what = "flow {flow}: expectation {name!r} failed for at least one row; the batch was not written"
+    hint = "correct the rows or the expectation, then: rivermouth run"
+
+
+class ResetNotAllowed(RivermouthError):
+    """A table whose property forbids a full refresh was named for one."""
+
+    code = "RESET_NOT_ALLOWED"
+    what = "dataset {dataset} has pipelines.reset.allowed = false; it was not cleared"
+    hint = "remove the property, if its data may be deleted"
+
+
+class RefreshWouldLose(RivermouthError):
+    """A full refresh would delete rows that the sources no longer have."""
+
+    code = "REFRESH_WOULD_LOSE"
+    what = "dataset {dataset}: a full refresh would lose data: {detail}; it was not cleared"
+    hint = "rivermouth run --full-refresh {dataset} --accept-data-loss"
+
+
+class SourceChangedRows(RivermouthError):
+    """A stream reads a table in which rows were updated or deleted."""
+
+    code = "SOURCE_CHANGED_ROWS"
+    what = "flow {flow} streams from a table in which rows were updated or deleted: {detail}; nothing more was written"
+    hint = '.option("skipChangeCommits", "true") on the read, or read its change data feed'
+
+
+class QueryFailed(RivermouthError):
+    """The query of a flow ended for a reason of Spark's own or of the user's functions."""
+
+    code = "QUERY_FAILED"
+    what = "flow {flow} failed with {error}: {detail}; the batch was not written"
+    hint = "rivermouth run, after the cause is corrected; batches before it are in the table"
+
+
+class PipelineFailed(RivermouthError):
+    """At least one dataset of an update failed."""
+
+    code = "PIPELINE_FAILED"
+    what = "{failed} of {total} datasets failed: {names}"
+    hint = "rivermouth status"
+
+
+class WidgetMissing(RivermouthError):
+    """A file asks for a widget that has no value."""
+
+    code = "WIDGET_MISSING"
+    what = "widget {name} has no value; the pipeline was not run"
+    hint = "rivermouth run --param {name}=VALUE"
+
+
+class CdcValueNull(RivermouthError):
+    """A change of an AUTO CDC flow has no key or no sequence."""
+
+    code = "CDC_VALUE_NULL"
+    what = "flow {flow}: {part} is null in {rows} changes for {dataset}; the batch was not written"
+    hint = "leave such changes out in the source, or drop them by an expectation on {dataset}"
+
+
+class CdcColumnUnknown(RivermouthError):
+    """An AUTO CDC flow names a column that its changes do not have."""
+
+    code = "CDC_COLUMN_UNKNOWN"
+    what = "flow {flow}: {argument} names {column}, which is no column of its source; the pipeline was not run"
+    hint = "{fix}"
+
+
+class DatasetSchemaInvalid(RivermouthError):
+    """The columns that a dataset declares cannot be read."""
+
+    code = "DATASET_SCHEMA_INVALID"
+    what = "dataset {dataset}: its schema cannot be read: {detail}; the pipeline was not run"
+    hint = 'write it like this: schema="id BIGINT, name STRING"'
+
+
+class SqlFunctionRefused(RivermouthError):
+    """A query reads a table function that only Databricks has."""
+
+    code = "SQL_FUNCTION_REFUSED"
+    what = "the table function {function} is not supported; the pipeline was not run"
+    hint = "read the source in Python with spark.readStream.format(...), and this dataset from that one"
+
+
+class SnapshotInvalid(RivermouthError):
+    """A function of snapshots returned something else than a frame and its version."""
+
+    code = "SNAPSHOT_INVALID"
+    what = "flow {flow}: its function returned no frame with a version; nothing was written"
+    hint = "return (frame, version) with a version that is a number, a text, a date or a time; or None"
+
+
+class DatasetNotInPipeline(RivermouthError):
+    """A dataset is named that the pipeline does not define."""
+
+    code = "DATASET_NOT_IN_PIPELINE"
+    what = "pipeline {pipeline} defines no table {name}; nothing was run"
+    hint = "{fix}"

@@ -1,0 +1,179 @@
+"""What the shell and Python do with pipelines: find them, validate, plan and run them."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rivermouth.errors import PipelineFailed
+from rivermouth.pipelines.running.pipeline import Pipeline
+from rivermouth.pipelines.selection import Selection
+from rivermouth.pipelines.settings.find import find_pipelines, single_files
+from rivermouth.pipelines.settings.project_file import expanded_configuration
+from rivermouth.project.commands.managed_session import NO_HOOKS, ManagedSession, RunHooks
+from rivermouth.project.file.reading import FILE_NAME
+from rivermouth.project.resolved.resolved_project import ResolvedProject
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rivermouth.engine.query.query_events import QueryListener
+    from rivermouth.pipelines.running.load import Loaded
+    from rivermouth.pipelines.running.update import DatasetOutcome
+    from rivermouth.pipelines.settings.model import PipelineSettings
+
+_LAKE = "./lake"
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateOptions:
+    """How an update is run.
+
+    Attributes:
+        selection: Which datasets it is about.
+        follow: Whether it goes on until it is stopped; None as the pipeline's settings say.
+        listener: Gets the events.
+        step: Called at each step of a batch with its name, for tests of crashes.
+    """
+
+    selection: Selection = field(default_factory=Selection)
+    follow: bool | None = None
+    listener: QueryListener = lambda _: None
+    step: Callable[[str], None] = lambda _: None
+
+
+def pipelines(
+    place: str | Path = FILE_NAME,
+    files: Sequence[str | Path] = (),
+    *,
+    profile: str | None = None,
+    params: Mapping[str, str] | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> list[Pipeline]:
+    """The pipelines of a folder, of a file with settings, or of source files.
+
+    Args:
+        place: The folder, or a file with settings; of a ``rivermouth.yml`` that is not there its folder.
+        files: Source files, in place of settings.
+        profile: See ``find_pipelines``.
+        params: Values of the configuration, which win over the files.
+        environ: Environment variables; the process's own where None.
+
+    Raises:
+        RivermouthError: Settings or a project file cannot be read.
+    """
+    environ = os.environ if environ is None else environ
+    if files:
+        found = [single_files([Path(each) for each in files], params=params)]
+        home = Path()
+    else:
+        path = Path(place)
+        home = path if path.is_dir() else path.parent
+        wanted = home if path.name == FILE_NAME and not path.exists() else path
+        found = find_pipelines(
+            home if path.name == FILE_NAME else wanted, profile=profile, params=params, environ=environ
+        )
+    return [_pipeline(settings, home, environ) for settings in found]
+
+
+def _pipeline(settings: PipelineSettings, home: Path, environ: Mapping[str, str]) -> Pipeline:
+    beside = [folder / FILE_NAME for folder in (home, settings.folder)]
+    written = next((file for file in beside if file.is_file()), None)
+    if written is not None:
+        project = ResolvedProject.load(written, environ)
+    else:
+        lake = settings.storage or _LAKE
+        base = settings.folder if settings.at is not None else Path.cwd()
+        project = ResolvedProject.from_spec({"name": settings.name, "lake": lake}, base, environ)
+        settings = replace(settings, storage=None)
+    return Pipeline(settings, project, expanded_configuration(settings, project.environ))
+
+
+@contextmanager
+def opened(pipeline: Pipeline, hooks: RunHooks = NO_HOOKS, *, writes: bool) -> Iterator[Loaded]:
+    """The pipeline loaded into a Spark session, which ends with the block if it began with it.
+
+    Raises:
+        RivermouthError: What is wrong with its files, definitions or queries.
+    """
+    with ManagedSession(pipeline.project, hooks) as spark:
+        from rivermouth.pipelines.running.load import loaded  # noqa: PLC0415 - loads Spark
+
+        with loaded(pipeline, spark, writes=writes) as found:
+            yield found
+
+
+def run(pipeline: Pipeline, options: UpdateOptions | None = None, hooks: RunHooks = NO_HOOKS) -> list[DatasetOutcome]:
+    """Refreshes the datasets of a pipeline, each behind those that it reads.
+
+    Args:
+        pipeline: The pipeline.
+        options: How.
+        hooks: Whose wish to stop is heard.
+
+    Returns:
+        An outcome for each table and sink.
+
+    Raises:
+        DatasetNotInPipeline: A dataset is named that the pipeline does not define.
+        RivermouthError: Nothing was run at all.
+
+    Guarantees:
+        Run twice: the second run goes on where the tables' ledgers are. Stopped anywhere: every row of a batch is in
+        its table and its dead letters once, or comes with the next run.
+    """
+    from rivermouth.pipelines.running.event_log import EventLog  # noqa: PLC0415 - loads Spark
+    from rivermouth.pipelines.running.reset import prepare_selection  # noqa: PLC0415
+    from rivermouth.pipelines.running.update import Update  # noqa: PLC0415
+
+    options = options or UpdateOptions()
+    with opened(pipeline, hooks, writes=True) as loaded:
+        log = EventLog(loaded, options.listener)
+        stopping = threading.Event()
+        update = Update(loaded, log.hear, stopping, options.step)
+        with _stopped_by(hooks, stopping), log.of_update(options.selection):
+            chosen = prepare_selection(loaded, options.selection, log.hear)
+            follow = pipeline.settings.continuous if options.follow is None else options.follow
+            outcomes = update.follow(chosen) if follow else update.run(chosen)
+            log.finished(outcomes, stopped=stopping.is_set())
+    return outcomes
+
+
+@contextmanager
+def _stopped_by(hooks: RunHooks, stopping: threading.Event) -> Iterator[None]:
+    class _Supervised:
+        def stop(self) -> None:
+            stopping.set()
+
+    with hooks.stop.over(_Supervised(), lambda: None):  # type: ignore[arg-type]
+        yield
+
+
+def validate(pipeline: Pipeline, hooks: RunHooks = NO_HOOKS) -> list[str]:
+    """The names of the datasets, after all files were evaluated and all queries were looked at by Spark.
+
+    Raises:
+        RivermouthError: What is wrong.
+
+    Guarantees:
+        No table is made.
+    """
+    with opened(pipeline, hooks, writes=False) as loaded:
+        return [loaded.graph.names.shown(node.name) for node in loaded.graph.nodes if node.kind != "sink"]
+
+
+def raise_failures(outcomes: Sequence[DatasetOutcome]) -> None:
+    """Nothing, if no dataset failed.
+
+    Raises:
+        PipelineFailed: Some did; names them.
+    """
+    failed = [each for each in outcomes if each.result == "failed"]
+    if failed:
+        names = ", ".join(each.dataset for each in failed)
+        raise PipelineFailed(failed=len(failed), total=len(outcomes), names=names) from failed[0].error

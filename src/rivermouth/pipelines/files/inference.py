@@ -1,0 +1,136 @@
+"""The fields of files that are there, with the types that Spark infers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
+from pyspark.sql.classic.column import Column as ClassicColumn
+
+from rivermouth import names
+from rivermouth.errors import FileSchemaNotInferred, first_line
+from rivermouth.pipelines.files import csv_rows, schemas
+from rivermouth.pipelines.files.known_options import FIXED
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from rivermouth.pipelines.files.listing import File
+    from rivermouth.pipelines.files.options import FileOptions
+
+MAX_FILES: Final = 1000
+"""Of more new files than that the newest are looked at; what only others have is in the rescued data column."""
+_CORRUPT: Final = "__corrupt"
+_CANDIDATES: Final[tuple[T.DataType, ...]] = (
+    T.IntegerType(),
+    T.LongType(),
+    T.DoubleType(),
+    T.BooleanType(),
+    T.DateType(),
+    T.TimestampType(),
+)
+_LOOKS_LIKE: Final[dict[T.DataType, str]] = {
+    T.BooleanType(): "lower({text}) IN ('true', 'false')",
+    T.TimestampType(): "{text} RLIKE '^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}[T ][0-9]{{2}}:'",
+}
+
+
+def shape_of(
+    spark: SparkSession, files: Sequence[File], path: str, options: FileOptions, at: str | None = None
+) -> T.StructType:
+    """The fields of files.
+
+    Args:
+        spark: Has the access to them.
+        files: The files, oldest first; at least one.
+        path: Of the source.
+        options: What is said of it.
+        at: Where it is written.
+
+    Raises:
+        FileSchemaNotInferred: Spark cannot infer them.
+    """
+    try:
+        found = _shape(spark, files, path, options)
+    except PySparkException as error:
+        raise FileSchemaNotInferred(at=at, path=path, detail=first_line(error)) from None
+    return found
+
+
+def _shape(spark: SparkSession, files: Sequence[File], path: str, options: FileOptions) -> T.StructType:
+    newest = [each.path for each in files[-MAX_FILES:]]
+    match options.format:
+        case "avro":
+            shape = T.StructType()
+            for each in files:
+                shape = schemas.united(shape, spark.read.format("avro").load(each.path).schema)
+            return shape
+        case "orc" | "parquet":
+            read = spark.read.format(options.format).options(**{**options.reader, "mergeSchema": "true"})
+            glob = {} if options.glob is None else {"pathGlobFilter": options.glob}
+            return read.options(recursiveFileLookup="true", **glob).load(path).schema
+        case "csv":
+            return _csv(spark, newest, options)
+        case kind if kind in FIXED:
+            return spark.read.format(kind).load(newest[-1]).schema
+    reader = {**options.reader, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+    shape = spark.read.format(options.format).options(**reader).load(newest).schema
+    return _one_spelling(schemas.without(shape, [_CORRUPT]))
+
+
+def _one_spelling(shape: T.StructType) -> T.StructType:
+    """The fields without those that differ from one before in nothing but case: they are rescued."""
+    return schemas.united(T.StructType(), shape)
+
+
+def _csv(spark: SparkSession, files: Sequence[str], options: FileOptions) -> T.StructType:
+    texts = spark.read.format("text").options(wholetext="true").load(list(files))
+    values = texts.selectExpr(f"CAST(value AS BINARY) AS {names.VALUE}", "_metadata.file_path AS __file")
+    header = csv_rows.reader(spark, options, [], named=True).header(names.VALUE)
+    found = values.select("__file", ClassicColumn(header).alias("header")).collect()
+    order = {path: place for place, path in enumerate(files)}
+    shape = T.StructType()
+    for row in sorted(found, key=lambda each: order.get(each["__file"], 0)):
+        shape = schemas.united(shape, T.StructType([T.StructField(name, T.StringType()) for name in row["header"]]))
+    return _csv_types(texts, shape, options) if options.infer_types and shape.fields else shape
+
+
+def _csv_types(texts: DataFrame, shape: T.StructType, options: FileOptions) -> T.StructType:
+    """The narrowest type of each column that takes all its texts; a string where there is none."""
+    rows = csv_rows.exploded(texts, options, shape.names, named=True)
+    counts = []
+    for place in range(len(shape.fields)):
+        text = f"__row.texts[{place}]"
+        for number, kind in enumerate(_CANDIDATES):
+            looks = _LOOKS_LIKE.get(kind, "true").format(text=text)
+            fits = f"({csv_rows.of_text(text, kind, options)}) IS NOT NULL AND {looks}"
+            counts.append(F.expr(f"count_if({text} IS NOT NULL AND NOT ({fits}))").alias(f"m{place}_{number}"))
+        counts.append(F.expr(f"count({text})").alias(f"n{place}"))
+    (told,) = rows.agg(*counts).collect()
+    fields = []
+    for place, each in enumerate(shape.fields):
+        fitting = [kind for number, kind in enumerate(_CANDIDATES) if told[f"m{place}_{number}"] == 0]
+        fields.append(T.StructField(each.name, fitting[0] if fitting and told[f"n{place}"] else T.StringType()))
+    return T.StructType(fields)
+
+
+def partition_types(values: Sequence[dict[str, str | None]], columns: Sequence[str]) -> dict[str, T.DataType]:
+    """The types of columns that folders make: whole numbers, dates, else strings."""
+    found: dict[str, T.DataType] = {}
+    for name in columns:
+        texts = [each[name] for each in values if each.get(name) is not None]
+        found[name] = _partition_type([text for text in texts if text is not None])
+    return found
+
+
+def _partition_type(texts: Sequence[str]) -> T.DataType:
+    digits = [text.removeprefix("-") for text in texts]
+    most = len(str(2**31 - 1)) - 1
+    is_whole = all(text.isascii() and text.isdigit() and (text == "0" or not text.startswith("0")) for text in digits)
+    if texts and is_whole and max(map(len, digits)) < len(str(2**63 - 1)):
+        return T.IntegerType() if max(map(len, digits)) <= most else T.LongType()
+    return T.StringType()

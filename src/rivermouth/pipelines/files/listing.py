@@ -1,0 +1,97 @@
+"""The files of a source that are there now."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+
+from rivermouth.decoding.jvm import jvm_classes
+from rivermouth.decoding.jvm.java_objects import java_session
+from rivermouth.errors import FileSourceMissing, FileSourceUnreadable, first_line
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_FOLDER: Final = re.compile(r"/([^/=]+)=([^/]*)(?=/)")
+_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file of a source.
+
+    Attributes:
+        path: Its address, as ``_metadata.file_path`` has it.
+        changed_ms: When it was last changed, in milliseconds since 1970.
+        bytes: Its size.
+    """
+
+    path: str
+    changed_ms: int
+    bytes: int
+
+
+def files_of(spark: SparkSession, path: str, glob: str | None = None, at: str | None = None) -> list[File]:
+    """The files below a path, oldest first.
+
+    Args:
+        spark: Has the access to them.
+        path: A folder or file, with or without wildcards.
+        glob: Pattern of the names of files that count; None for all.
+        at: Where the source is written.
+
+    Raises:
+        FileSourceMissing: There is no such folder or file.
+        FileSourceUnreadable: The place cannot be listed.
+    """
+    try:
+        text = jvm_classes.found(spark, "internals.files.Listing").of(java_session(spark), path)
+    except jvm_classes.JAVA_ERRORS as error:
+        raise FileSourceUnreadable(at=at, path=path, detail=first_line(error)) from None
+    if text is None:
+        raise FileSourceMissing(at=at, path=path)
+    lines = (line.split("\t", 2) for line in str(text).splitlines())
+    found = [File(address, int(changed), int(size)) for changed, size, address in lines]
+    if glob is not None:
+        pattern = re.compile(_as_regex(glob))
+        found = [each for each in found if pattern.fullmatch(unquote(each.path.rsplit("/", 1)[-1]))]
+    return sorted(found, key=lambda each: (each.changed_ms, each.path))
+
+
+def _as_regex(glob: str) -> str:
+    r"""Hadoop's patterns of names: ``*``, ``?``, ``[a-z]``, ``[^a]``, ``{a,b}``, and ``\`` before a sign."""
+    found, depth, place = "", 0, 0
+    while place < len(glob):
+        sign = glob[place]
+        end = glob.find("]", place + 1) if sign == "[" else -1
+        if sign == "\\" and place + 1 < len(glob):
+            place += 1
+            found += re.escape(glob[place])
+        elif sign == "[" and end > 0:
+            inside = glob[place + 1 : end]
+            found += f"[{'^' + inside[1:] if inside[:1] in {'^', '!'} else inside}]"
+            place = end
+        elif sign == "}" and depth > 0:
+            depth -= 1
+            found += ")"
+        else:
+            depth += sign == "{"
+            inside_braces = {",": "|"} if depth > 0 else {}
+            found += ({"*": ".*", "?": ".", "{": "(?:"} | inside_braces).get(sign, re.escape(sign))
+        place += 1
+    return found
+
+
+def partition_values(path: str, source: str) -> dict[str, str | None]:
+    """The columns that the folders ``name=value`` of a file's address make, below the source's own path."""
+    own = {name for name, _ in _FOLDER.findall(f"{source.rstrip('/')}/")}
+    found = {unquote(name): unquote(value) for name, value in _FOLDER.findall(path) if name not in own}
+    return {name: None if value == _NULL else value for name, value in found.items()}
+
+
+def partition_names(files: list[File], source: str) -> tuple[str, ...]:
+    """The names that the folders of all files have in common, in their order; none where the files differ."""
+    found = {tuple(partition_values(each.path, source)) for each in files}
+    return found.pop() if len(found) == 1 else ()

@@ -1,0 +1,294 @@
+"""What the options of a reader of files say. Pure: nothing here knows Spark."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final, Literal, cast
+
+from rivermouth.errors import FileOptionInvalid, FileOptionRefused, FileOptionUnknown
+from rivermouth.names import did_you_mean
+from rivermouth.pipelines.files import known_options as known
+
+EvolutionMode = Literal["addNewColumns", "rescue", "failOnNewColumns", "none"]
+Mode = Literal["PERMISSIVE", "DROPMALFORMED", "FAILFAST"]
+
+RESCUED: Final = "_rescued_data"
+CORRUPT: Final = "_corrupt_record"
+DEFAULT_MAX_FILES: Final = 1000
+
+_EVOLUTION: Final = ("addNewColumns", "rescue", "failOnNewColumns", "none")
+_MODES: Final = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
+_NO_TIME: Final = re.compile(r"\s*(?:interval\s+)?0+(?:\.0+)?\s*[a-z]*\s*", re.IGNORECASE)
+_BYTES: Final = re.compile(r"[0-9]+\s*[kmgtp]?b?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class FileOptions:
+    """Options of a source of files, each with its value or default.
+
+    Attributes:
+        format: One of ``known_options.FORMATS``.
+        schema: DDL, where it is an option.
+        schema_location: Folder for the schema that is kept; None for the default.
+        infer_types: Whether types are inferred; else columns of JSON, CSV and XML are strings.
+        schema_hints: DDL of columns whose types are not inferred.
+        evolution: What happens to columns that the schema does not have.
+        rescued: Name of the rescued data column; None where there is none.
+        corrupt: Name of the column for records that cannot be read, where the schema has it.
+        mode: What happens to records that cannot be read.
+        max_files: Files of a batch at most; None for no limit.
+        max_bytes: Bytes of a batch at about most, as Spark reads them: ``10g``.
+        existing: Whether files are read that were there before the first start.
+        glob: Pattern of the names of files; None for all.
+        partitions: Names of the columns that are read from folders ``name=value``; None: they are inferred.
+        modified_after: Only files that were changed after this ISO 8601 time are read.
+        modified_before: Only files that were changed before this one.
+        exact_case: Whether names that differ in case are different.
+        clean: Options of Spark's file source for files that were read.
+        skips: ``ignoreMissingFiles`` and ``ignoreCorruptFiles``, where they are given.
+        reader: Options of the format's reader, by the names that Spark has for them.
+        notes: A sentence for each option that changes nothing here.
+    """
+
+    format: str
+    schema: str | None = None
+    schema_location: str | None = None
+    infer_types: bool = False
+    schema_hints: str | None = None
+    evolution: EvolutionMode = "none"
+    rescued: str | None = None
+    corrupt: str = CORRUPT
+    mode: Mode = "PERMISSIVE"
+    max_files: int | None = DEFAULT_MAX_FILES
+    max_bytes: str | None = None
+    existing: bool = True
+    glob: str | None = None
+    partitions: tuple[str, ...] | None = None
+    modified_after: str | None = None
+    modified_before: str | None = None
+    exact_case: bool = True
+    clean: Mapping[str, str] = field(default_factory=dict)
+    skips: Mapping[str, str] = field(default_factory=dict)
+    reader: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def multi_line(self) -> bool:
+        """Whether a record may be several lines."""
+        return self.reader.get("multiLine", "false").lower() == "true"
+
+
+def parse(options: Mapping[str, str], *, has_schema: bool, infers_types: bool, at: str | None) -> FileOptions:
+    """The options as values.
+
+    Args:
+        options: As they are written; names in any letter case, with or without ``cloudFiles.``.
+        has_schema: Whether a schema is given apart from the options.
+        infers_types: Whether types are inferred where no option says so.
+        at: Where they are written.
+
+    Raises:
+        FileOptionUnknown: The format has no such option.
+        FileOptionInvalid: A value is not allowed.
+        FileOptionRefused: An option cannot be honoured.
+    """
+    given = {name.lower().removeprefix(known.PREFIX): (name, str(value)) for name, value in options.items()}
+    kind = _format(given, at)
+    read = _Given(kind, {name: value for name, (_, value) in given.items()}, at)
+    read.check({name: written for name, (written, _) in given.items()})
+    has_schema = has_schema or read.text("schema") is not None
+    fixed = kind in known.FIXED
+    default = "none" if has_schema or fixed else "addNewColumns"
+    evolution = cast("EvolutionMode", read.word("schemaEvolutionMode", _EVOLUTION, default))
+    if evolution == "addNewColumns" and has_schema and not fixed:
+        raise FileOptionInvalid(
+            at=at,
+            option="schemaEvolutionMode",
+            detail="addNewColumns infers the schema, and one is given",
+            fix="leave out the schema, or give it as schemaHints",
+        )
+    types = read.flag("inferColumnTypes", default=read.flag("inferSchema", default=infers_types))
+    return FileOptions(
+        format=kind,
+        schema=read.text("schema"),
+        schema_location=read.text("schemaLocation"),
+        infer_types=types or kind in known.TYPED,
+        schema_hints=read.text("schemaHints"),
+        evolution=evolution,
+        rescued=None if fixed else _rescued(read, evolution, has_schema=has_schema),
+        corrupt=read.text("columnNameOfCorruptRecord") or CORRUPT,
+        mode=cast("Mode", read.word("mode", _MODES, "PERMISSIVE")),
+        max_files=_max_files(read),
+        max_bytes=_max_bytes(read),
+        existing=read.flag("includeExistingFiles", default=True),
+        glob=read.text("pathGlobFilter") or read.text("fileNamePattern"),
+        partitions=_partitions(read),
+        modified_after=read.time("modifiedAfter"),
+        modified_before=read.time("modifiedBefore"),
+        exact_case=read.flag("readerCaseSensitive", default=True),
+        clean=_clean(read),
+        skips={
+            name: str(read.flag(name, default=False)).lower()
+            for name in ("ignoreMissingFiles", "ignoreCorruptFiles")
+            if name.lower() in given
+        },
+        reader=_reader(read, has_schema=has_schema),
+        notes=read.notes(),
+    )
+
+
+def _format(given: Mapping[str, tuple[str, str]], at: str | None) -> str:
+    kinds = {kind.lower(): kind for kind in known.FORMATS}
+    if "format" not in given:
+        fix = f"set it to one of {', '.join(known.FORMATS)}"
+        raise FileOptionInvalid(at=at, option="format", detail="the format of the files is not given", fix=fix)
+    word = given["format"][1]
+    if word.lower() not in kinds:
+        detail = f"files are not read in the format {word!r}"
+        raise FileOptionInvalid(at=at, option="format", detail=detail, fix=did_you_mean(word, known.FORMATS))
+    return kinds[word.lower()]
+
+
+def _rescued(read: _Given, evolution: str, *, has_schema: bool) -> str | None:
+    named = read.text("rescuedDataColumn")
+    if named is not None:
+        return named or None
+    return RESCUED if evolution == "rescue" or (not has_schema and evolution != "none") else None
+
+
+def _max_files(read: _Given) -> int | None:
+    text = read.text("maxFilesPerTrigger")
+    if text is None:
+        return None if read.text("maxBytesPerTrigger") is not None else DEFAULT_MAX_FILES
+    if read.text("maxBytesPerTrigger") is not None:
+        raise read.refused(
+            "maxBytesPerTrigger",
+            "Spark limits a batch by files or by bytes, and maxFilesPerTrigger is given too",
+            "leave out one of the two",
+        )
+    if not text.isascii() or not text.isdigit() or int(text) == 0:
+        raise read.invalid("maxFilesPerTrigger", "it is not a whole number above 0", "for example: 1000")
+    return int(text)
+
+
+def _max_bytes(read: _Given) -> str | None:
+    text = read.text("maxBytesPerTrigger")
+    if text is not None and not _BYTES.fullmatch(text.strip()):
+        raise read.invalid("maxBytesPerTrigger", "it is not a number of bytes", "for example: 10g")
+    return text
+
+
+def _partitions(read: _Given) -> tuple[str, ...] | None:
+    text = read.text("partitionColumns")
+    return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _clean(read: _Given) -> Mapping[str, str]:
+    """Spark's own option cleans files after the batch behind theirs, and knows no time to wait."""
+    word = read.word("cleanSource", ("OFF", "DELETE", "MOVE"), "OFF")
+    if word == "OFF":
+        return {}
+    waits = read.text("cleanSource.retentionDuration")
+    if waits is None or not _NO_TIME.fullmatch(waits):
+        detail = "files are cleaned right after their batch, and not after cleanSource.retentionDuration"
+        fix = "set cleanSource.retentionDuration to '0 seconds', or cleanSource to OFF"
+        raise read.refused("cleanSource", detail, fix)
+    if word == "DELETE":
+        return {"cleanSource": "delete"}
+    target = read.text("cleanSource.moveDestination")
+    if target is None:
+        detail = "MOVE needs the option cleanSource.moveDestination"
+        raise read.invalid("cleanSource", detail, "name the folder that files are moved to")
+    return {"cleanSource": "archive", "sourceArchiveDir": target}
+
+
+def _reader(read: _Given, *, has_schema: bool) -> Mapping[str, str]:
+    found = {}
+    for name in known.OF_FORMAT[read.format]:
+        text = read.text(name)
+        if text is not None:
+            found[name] = text
+    if read.format == "csv" and not has_schema:
+        found.setdefault("header", "true")
+    if read.format == "xml" and "rowTag" not in found:
+        raise read.invalid("rowTag", "XML files need it", "set it to the name of the element that is a row")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """Options by their names in lower case."""
+
+    format: str
+    values: Mapping[str, str]
+    at: str | None
+
+    def text(self, name: str) -> str | None:
+        return self.values.get(name.lower())
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        text = self.text(name)
+        if text is None:
+            return default
+        if text.strip().lower() not in {"true", "false"}:
+            raise self.invalid(name, "it is neither true nor false", "write true or false")
+        return text.strip().lower() == "true"
+
+    def word(self, name: str, words: tuple[str, ...], default: str) -> str:
+        text = self.text(name)
+        if text is None:
+            return default
+        if text.lower() == "addnewcolumnswithtypewidening" and name == "schemaEvolutionMode":
+            detail = "the mode addNewColumnsWithTypeWidening changes types of columns that a table has"
+            raise self.refused(name, detail, "set it to addNewColumns: wider values are in the rescued data column")
+        found = {word.lower(): word for word in words}.get(text.strip().lower())
+        if found is None:
+            raise self.invalid(name, f"it cannot be {text!r}", f"one of {', '.join(words)}")
+        return found
+
+    def time(self, name: str) -> str | None:
+        text = self.text(name)
+        if text is None:
+            return None
+        try:
+            datetime.fromisoformat(text.strip())
+        except ValueError:
+            raise self.invalid(name, "it is not a time in ISO 8601", "for example: 2026-01-31T12:00:00Z") from None
+        return text.strip()
+
+    def invalid(self, option: str, detail: str, fix: str) -> FileOptionInvalid:
+        return FileOptionInvalid(at=self.at, option=option, detail=detail, fix=fix)
+
+    def refused(self, option: str, detail: str, fix: str) -> FileOptionRefused:
+        return FileOptionRefused(at=self.at, option=option, detail=detail, fix=fix)
+
+    def check(self, written: Mapping[str, str]) -> None:
+        """Makes sure that every option is known and can be honoured."""
+        honoured = (*known.OURS, *known.PASSED_BY, *known.OF_FORMAT[self.format])
+        names = {name.lower() for name in honoured}
+        refused, why = known.REFUSED.get(self.format, ((), ""))
+        for name in self.values:
+            is_utf8 = name in {"encoding", "charset"} and self.values[name].lower().replace("-", "") == "utf8"
+            if is_utf8:
+                continue
+            if name in {each.lower() for each in refused}:
+                raise self.refused(written[name], why, "leave it out")
+            if name not in names:
+                near = did_you_mean(written[name], honoured)
+                raise FileOptionUnknown(at=self.at, format=self.format, option=written[name], near=near)
+        if "badrecordspath" in self.values:
+            detail = "nothing but the table is written"
+            raise self.refused("badRecordsPath", detail, "leave it out: such records are in the rescued data column")
+        if self.flag("allowOverwrites", default=False):
+            detail = "a file that was read is not read again when it is overwritten"
+            raise self.refused("allowOverwrites", detail, "write each new version under a name of its own")
+        if self.format in {"json", "xml"} and not self.flag("readerCaseSensitive", default=True):
+            detail = f"fields of {self.format.upper()} are found by their exact names"
+            raise self.refused("readerCaseSensitive", detail, "leave it out: others are in the rescued data column")
+
+    def notes(self) -> tuple[str, ...]:
+        told = [name for name in known.PASSED_BY if name.lower() in self.values]
+        return tuple(f"option {name} changes nothing here: the source's folders are listed" for name in told)

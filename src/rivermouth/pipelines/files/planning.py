@@ -1,0 +1,214 @@
+"""The plan of a source: its schema, given, or inferred from the files that are there and from what was kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
+
+from rivermouth.errors import FileColumnsNew, FileSchemaInvalid, FileSourceEmpty
+from rivermouth.names import folded
+from rivermouth.pipelines.files import csv_rows, inference, json_rows, listing, schemas
+from rivermouth.pipelines.files.kept_schema import Kept, KeptSchema, default_folder
+from rivermouth.pipelines.files.known_options import FIXED, TYPED
+from rivermouth.pipelines.files.paths import resolved
+from rivermouth.pipelines.files.plan import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+    from rivermouth.pipelines.files.options import FileOptions
+    from rivermouth.pipelines.spec import SourceLine
+
+_FIXED_SCHEMAS = {
+    "text": T.StructType([T.StructField("value", T.StringType())]),
+    "binaryFile": T.StructType(
+        [
+            T.StructField("path", T.StringType()),
+            T.StructField("modificationTime", T.TimestampType()),
+            T.StructField("length", T.LongType()),
+            T.StructField("content", T.BinaryType()),
+        ]
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FileSite:
+    """Where a source of files belongs.
+
+    Attributes:
+        state_folder: Below which the schema and what else is known of the source is kept from start to start.
+        paths: By prefix of a path that only Databricks knows, the folder that is read in its place.
+        at: Where the source is written.
+    """
+
+    state_folder: str
+    paths: Mapping[str, str] = field(default_factory=dict)
+    at: SourceLine | None = None
+
+    @property
+    def place(self) -> str | None:
+        """Where it is written, as text."""
+        return None if self.at is None else str(self.at)
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan, and what was found on the way to it.
+
+    Attributes:
+        plan: The plan.
+        shape: The fields of the files, where they were looked at.
+        left_out: Addresses of the files that were there before the first start and are not read.
+    """
+
+    plan: Plan
+    shape: T.StructType = field(default_factory=T.StructType)
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """Makes the plan of one source.
+
+    Attributes:
+        spark: Has the access to the files.
+        path: Where Spark reads.
+        options: What is said of the source.
+        site: Where it belongs.
+        keeps: Whether the schema is kept from start to start.
+    """
+
+    spark: SparkSession
+    path: str
+    options: FileOptions
+    site: FileSite
+    keeps: bool
+
+    def planned(self, schema: T.StructType | str | None) -> Planned:
+        """The plan.
+
+        Raises:
+            FileSourceMissing: The folder does not exist.
+            FileSourceEmpty: It has no file, and no schema is given.
+            FileSchemaInvalid: The schema or the hints cannot be used.
+            FileSchemaNotInferred: Spark can infer no schema.
+            FileColumnsNew: There are new columns, and the evolution mode is failOnNewColumns.
+        """
+        files = listing.files_of(self.spark, self.path, self.options.glob, self.site.place)
+        left_out = self._left_out(files)
+        given = self._given(schema)
+        if given is not None:
+            known = T.StructType()
+            if self.options.format in TYPED and self.options.rescued is not None and files:
+                known = inference.shape_of(self.spark, files, self.path, self.options, self.site.place)
+            return Planned(
+                self._checked(Plan(self.path, self.options, given, self._partitions_of(given, files))), known, left_out
+            )
+        kept, shape = self._kept(files)
+        plan = Plan(self.path, self.options, self._columns(kept), kept.partitions, inferred=True)
+        return Planned(self._checked(plan), shape, left_out)
+
+    def _given(self, schema: T.StructType | str | None) -> T.StructType | None:
+        schema = schema if schema is not None else self.options.schema
+        if schema is None:
+            return None
+        declared = self._read("schema", schema) if isinstance(schema, str) else schema
+        return schemas.hinted(declared, self._hints())
+
+    def _hints(self) -> list[schemas.Hint]:
+        hints: list[schemas.Hint] = self._read("schemaHints", self.options.schema_hints or "")
+        return hints
+
+    def _read(self, setting: str, ddl: str) -> Any:
+        try:
+            return schemas.hints(ddl) if setting == "schemaHints" else schemas.from_ddl(ddl)
+        except ValueError as error:
+            raise FileSchemaInvalid(at=self.site.place, setting=setting, path=self.path, detail=str(error)) from None
+
+    def _kept(self, files: list[listing.File]) -> tuple[Kept, T.StructType]:
+        """What is known of the files now, and the fields of those that are there; it is kept for the next start."""
+        place = self._place() if self.keeps else None
+        before = None if place is None else place.read()
+        fixed = _FIXED_SCHEMAS.get(self.options.format)
+        if before is None and not files and fixed is None:
+            raise FileSourceEmpty(at=self.site.place, path=self.path)
+        known = before or Kept(partitions=self._partitions(files))
+        every = self.options.format in TYPED
+        fresh = [each for each in files if every or not known.has_seen(each)]
+        shape = T.StructType() if not fresh else fixed
+        if shape is None:
+            shape = inference.shape_of(self.spark, fresh, self.path, self.options, self.site.place)
+        shape = schemas.without(shape, known.partitions.names)
+        kept = known.having_seen(files, self._united(before, shape, fixed))
+        if place is not None and kept != before:
+            place.write(kept)
+        return kept, shape
+
+    def _united(self, before: Kept | None, shape: T.StructType, fixed: T.StructType | None) -> T.StructType:
+        if fixed is not None or before is None:
+            return fixed or shape
+        new = schemas.new_names(before.shape, shape) if self.options.infer_types else _new(before.shape, shape)
+        if new and self.options.evolution == "failOnNewColumns":
+            fix = "add them to schemaHints, or remove the file"
+            raise FileColumnsNew(at=self.site.place, file=self.path, columns=", ".join(new), fix=fix)
+        return schemas.united(before.shape, shape) if self.options.evolution == "addNewColumns" else before.shape
+
+    def _columns(self, kept: Kept) -> T.StructType:
+        hints = self._hints()
+        shape = kept.shape if self.options.infer_types else schemas.as_strings(kept.shape, hints)
+        if self.options.format in FIXED:
+            shape = kept.shape
+        return schemas.hinted(T.StructType([*shape.fields, *kept.partitions.fields]), hints)
+
+    def _partition_names(self, files: list[listing.File]) -> tuple[str, ...]:
+        found = self.options.partitions
+        return found if found is not None else listing.partition_names(files, self.path)
+
+    def _partitions(self, files: list[listing.File]) -> T.StructType:
+        """The columns that folders make, with their types, as hints have them."""
+        names, types = self._partition_names(files), {}
+        if self.options.infer_types:
+            values = [listing.partition_values(each.path, self.path) for each in files]
+            types = inference.partition_types(values, names)
+        made = T.StructType([T.StructField(name, types.get(name, T.StringType())) for name in names])
+        mine = {folded(name) for name in names}
+        return schemas.hinted(made, [hint for hint in self._hints() if folded(hint[0][0]) in mine])
+
+    def _partitions_of(self, schema: T.StructType, files: list[listing.File]) -> T.StructType:
+        """The columns of a given schema that folders make."""
+        made = {folded(name) for name in self._partition_names(files)}
+        return T.StructType([each for each in schema.fields if folded(each.name) in made])
+
+    def _left_out(self, files: list[listing.File]) -> tuple[str, ...]:
+        if self.options.existing or not self.keeps:
+            return ()
+        place = self._place()
+        found = place.existing()
+        if found is None:
+            found = [each.path for each in files]
+            place.keep_existing(found)
+        return tuple(found)
+
+    def _place(self) -> KeptSchema:
+        own = self.options.schema_location
+        if own is not None:
+            return KeptSchema(self.spark, resolved(own, self.site.paths, self.site.place))
+        return KeptSchema(self.spark, default_folder(self.site.state_folder, self.path, self.options.format))
+
+    def _checked(self, plan: Plan) -> Plan:
+        check = {"json": json_rows.check, "csv": csv_rows.check}.get(self.options.format)
+        try:
+            if check is not None:
+                check(plan.in_files)
+        except ValueError as error:
+            raise FileSchemaInvalid(at=self.site.place, setting="schema", path=self.path, detail=str(error)) from None
+        return plan
+
+
+def _new(kept: T.StructType, found: T.StructType) -> list[str]:
+    return [each for each in schemas.new_names(kept, found) if "." not in each]

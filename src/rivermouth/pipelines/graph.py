@@ -1,0 +1,286 @@
+"""The graph of a pipeline: which dataset reads which, in what order they are refreshed; nothing here knows Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from rivermouth.errors import DatasetDefinedTwice, FlowDefinedTwice, TargetUnknown
+from rivermouth.names import did_you_mean
+from rivermouth.pipelines.names import Names, TableName
+from rivermouth.pipelines.spec import VIEWS, AutoCdc, Dataset, Definitions, Flow, FlowKind, Query, Sink, SourceLine
+
+NodeKind = Literal["streaming_table", "materialized_view", "view", "sink"]
+
+
+@dataclass(frozen=True, slots=True)
+class FlowNode:
+    """A flow of the graph: a query into a dataset or sink.
+
+    Attributes:
+        name: Unique in the pipeline.
+        kind: ``append``, ``update``, ``auto_cdc``, ``auto_cdc_from_snapshot``; ``refresh`` of a materialized view, and
+            ``view`` of a view.
+        query: What it reads.
+        at: Where it is defined.
+        once: Whether it is run once for ever.
+        cdc: What an AUTO CDC flow makes of its changes.
+    """
+
+    name: str
+    kind: FlowKind | Literal["refresh", "view"]
+    query: Query
+    at: SourceLine
+    once: bool = False
+    cdc: AutoCdc | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """What a query reads.
+
+    Attributes:
+        name: A dataset of the pipeline, a table of the lake, or what a source outside is called.
+        stream: Whether it is read as a stream.
+        inside: Whether the pipeline makes it.
+        location: The folder of a Delta table that the query reads; None where it is none, or it is a view.
+    """
+
+    name: str
+    stream: bool
+    inside: bool
+    location: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A dataset or sink with the flows that write it, as it is known after its queries were looked at.
+
+    Attributes:
+        name: Resolved; of a sink its name with an empty schema.
+        kind: What it is.
+        dataset: As it is defined; None for a sink.
+        sink: As it is defined; None for a dataset.
+        flows: In the order in which they are defined.
+        inputs: What all of its flows read, each once.
+        columns: The StructType of its queries; None for a sink.
+        location: The folder of its table; None without one.
+    """
+
+    name: TableName
+    kind: NodeKind
+    dataset: Dataset | None
+    sink: Sink | None
+    flows: tuple[FlowNode, ...]
+    inputs: tuple[Input, ...] = ()
+    columns: Any = None
+    location: str | None = None
+
+    @property
+    def at(self) -> SourceLine:
+        """Where it is defined."""
+        found = self.dataset or self.sink
+        return found.at if found is not None else self.flows[0].at
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it has a table of its own."""
+        return self.kind in ("streaming_table", "materialized_view")
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What the files define, by resolved names, before a query is looked at.
+
+    Attributes:
+        datasets: By name, in the order in which they are defined.
+        sinks: By their names in lower case.
+        flows: By dataset or sink those that write it.
+    """
+
+    datasets: Mapping[TableName, Dataset]
+    sinks: Mapping[str, Sink]
+    flows: Mapping[TableName, tuple[FlowNode, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """All nodes of a pipeline, each behind those that it reads."""
+
+    nodes: tuple[Node, ...] = ()
+    names: Names = field(default_factory=lambda: Names("default"))
+
+    def node(self, name: TableName) -> Node | None:
+        """The node of that name; None where there is none."""
+        return next((each for each in self.nodes if each.name == name), None)
+
+    def upstream(self, node: Node) -> set[TableName]:
+        """The tables of the pipeline on which ``node`` depends, at any distance."""
+        found: set[TableName] = set()
+        waiting = [node]
+        while waiting:
+            for each in waiting.pop().inputs:
+                name = self.names.resolve(each.name) if each.inside else None
+                other = self.node(name) if name is not None else None
+                if other is not None and other.name not in found:
+                    found.add(other.name)
+                    waiting.append(other)
+        return found
+
+
+def sink_name(name: str) -> TableName:
+    """The name by which a sink is among the nodes."""
+    return TableName("", name.lower())
+
+
+def declared(definitions: Definitions, names: Names) -> Declared:
+    """The datasets and sinks of a pipeline with their flows, by name.
+
+    Raises:
+        DatasetDefinedTwice: Two datasets or sinks have one name.
+        FlowDefinedTwice: Two flows have one name.
+        TargetUnknown: A flow writes to something that is not defined.
+    """
+    datasets: dict[TableName, Dataset] = {}
+    for each in definitions.datasets:
+        name = names.resolve(each.name)
+        if name is None:
+            name = TableName(names.schema.lower(), each.name.lower())
+        if name in datasets:
+            raise DatasetDefinedTwice(at=str(each.at), dataset=names.shown(name), other=str(datasets[name].at))
+        datasets[name] = each
+    sinks = _sinks(definitions.sinks, datasets)
+    flows: dict[TableName, list[FlowNode]] = {name: [] for name in (*datasets, *map(sink_name, sinks))}
+    for name, each in datasets.items():
+        if each.query is not None:
+            kind: Any = {"materialized_view": "refresh"}.get(each.kind, "view" if each.kind in VIEWS else "append")
+            flows[name].append(FlowNode(names.shown(name), kind, each.query, each.at))
+    for flow in definitions.flows:
+        target = _target(flow, names, datasets, sinks)
+        flows[target].append(FlowNode(flow.name, flow.kind, flow.query, flow.at, flow.once, flow.cdc))
+    _check_names(each for several in flows.values() for each in several)
+    return Declared(datasets, sinks, {name: tuple(each) for name, each in flows.items()})
+
+
+def _sinks(found: Iterable[Sink], datasets: Mapping[TableName, Dataset]) -> dict[str, Sink]:
+    sinks: dict[str, Sink] = {}
+    for sink in found:
+        other = sinks.get(sink.name.lower())
+        taken = next((each for name, each in datasets.items() if name.table == sink.name.lower()), None)
+        if other is not None or taken is not None:
+            at = str((other or taken).at)  # type: ignore[union-attr]
+            raise DatasetDefinedTwice(at=str(sink.at), dataset=sink.name, other=at)
+        sinks[sink.name.lower()] = sink
+    return sinks
+
+
+def _target(flow: Flow, names: Names, datasets: Mapping[TableName, Dataset], sinks: Mapping[str, Sink]) -> TableName:
+    if flow.target.lower() in sinks:
+        return sink_name(flow.target)
+    name = names.resolve(flow.target)
+    if name is None or name not in datasets or datasets[name].kind in VIEWS:
+        known = [*(names.shown(each) for each, found in datasets.items() if found.kind not in VIEWS), *sinks]
+        fix = did_you_mean(flow.target, known)
+        if not fix.startswith("did you mean"):
+            fix = f'define it: dp.create_streaming_table("{flow.target}")'
+        raise TargetUnknown(at=str(flow.at), flow=flow.name, target=flow.target, fix=fix)
+    return name
+
+
+def _check_names(flows: Iterable[FlowNode]) -> None:
+    known: dict[str, FlowNode] = {}
+    for flow in flows:
+        other = known.setdefault(flow.name.lower(), flow)
+        if other is not flow:
+            raise FlowDefinedTwice(at=str(flow.at), flow=flow.name, other=str(other.at))
+
+
+def circle(path: Sequence[TableName], again: TableName, names: Names) -> str:
+    """The path of a circle as text: ``a -> b -> a``."""
+    found = [*path[path.index(again) :], again]
+    return " -> ".join(names.shown(each) for each in found)
+
+
+def mermaid(graph: Graph) -> str:
+    """The graph in Mermaid's words."""
+    lines = ["flowchart LR"]
+    shapes = {
+        "streaming_table": ("[(", ")]"),
+        "materialized_view": ("[", "]"),
+        "view": ("([", "])"),
+        "sink": ("[/", "/]"),
+    }
+    numbers: dict[str, str] = {}
+    for node in graph.nodes:
+        name, (opening, closing) = _shown(graph, node), shapes[node.kind]
+        numbers[name] = f"n{len(numbers)}"
+        lines.append(f'  {numbers[name]}{opening}"{name}"{closing}')
+    for node in graph.nodes:
+        for each in node.inputs:
+            if each.name not in numbers:
+                numbers[each.name] = f"n{len(numbers)}"
+                lines.append(f'  {numbers[each.name]}{{{{"{each.name}"}}}}')
+            arrow = "-->" if each.stream else "-.->"
+            lines.append(f"  {numbers[each.name]} {arrow} {numbers[_shown(graph, node)]}")
+    return "\n".join(lines)
+
+
+def _shown(graph: Graph, node: Node) -> str:
+    return node.name.table if node.kind == "sink" else graph.names.shown(node.name)
+
+
+def svg(graph: Graph) -> str:
+    """The graph as a picture: columns by depth, from what is read to what is made."""
+    from html import escape  # noqa: PLC0415 - for this picture alone
+
+    depth = _depths(graph)
+    columns: dict[int, list[str]] = {}
+    for name in depth:
+        columns.setdefault(depth[name], []).append(name)
+    width, height, gap = 200, 36, 64
+    place = {
+        name: (20 + column * (width + gap), 20 + row * (height + 20))
+        for column, names in columns.items()
+        for row, name in enumerate(names)
+    }
+    fills = {"streaming_table": "#d6e8fa", "materialized_view": "#d9f2d9", "view": "#f2f2f2", "sink": "#fae3cf"}
+    kinds = {_shown(graph, node): node.kind for node in graph.nodes}
+    arrows, boxes = [], []
+    for node in graph.nodes:
+        x2, y2 = place[_shown(graph, node)]
+        for each in node.inputs:
+            x1, y1 = place[each.name]
+            dash = "" if each.stream else ' stroke-dasharray="4 3"'
+            start, end = x1 + width, x2
+            arrows.append(
+                f'<path d="M{start},{y1 + height // 2} C{start + 32},{y1 + height // 2} {end - 32},{y2 + height // 2} '
+                f'{end},{y2 + height // 2}" fill="none" stroke="#667"{dash} marker-end="url(#a)"/>'
+            )
+    for name, (x, y) in place.items():
+        fill = fills.get(kinds.get(name, ""), "#ffffff")
+        text = name if len(name) <= 26 else f"{name[:25]}…"  # noqa: PLR2004 - what fits into a box
+        boxes.append(
+            f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="5" fill="{fill}" stroke="#667"/>'
+            f'<text x="{x + width // 2}" y="{y + height // 2 + 5}" text-anchor="middle">{escape(text)}</text>'
+        )
+    right = max((x for x, _ in place.values()), default=0) + width + 20
+    bottom = max((y for _, y in place.values()), default=0) + height + 20
+    marker = (
+        '<defs><marker id="a" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+        '<path d="M0,0 L8,4 L0,8 z" fill="#667"/></marker></defs>'
+    )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{right}" height="{bottom}" '
+        f'font-family="sans-serif" font-size="13">{marker}{"".join(arrows)}{"".join(boxes)}</svg>\n'
+    )
+
+
+def _depths(graph: Graph) -> dict[str, int]:
+    """By name how far each box is from what nothing precedes."""
+    depth: dict[str, int] = {}
+    for node in graph.nodes:  # behind what they read
+        for each in node.inputs:
+            depth.setdefault(each.name, 0)
+        depth[_shown(graph, node)] = 1 + max((depth[each.name] for each in node.inputs), default=-1)
+    return depth

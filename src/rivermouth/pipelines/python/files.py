@@ -1,0 +1,165 @@
+"""Python files and notebooks of a pipeline, evaluated: what they define is collected, and no query runs."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from rivermouth.errors import PythonFileFailed, RivermouthError, first_line
+from rivermouth.pipelines.notebooks import Cell, cells, missing, pip_requirements
+from rivermouth.pipelines.python.dbutils import NotebookExit
+from rivermouth.pipelines.python.registry import Registry, collecting
+from rivermouth.pipelines.spec import Definitions, SourceLine
+from rivermouth.pipelines.sql.read import read_sql
+
+_CELL: Final = "#cell"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How the files of a pipeline are evaluated.
+
+    Attributes:
+        root: The pipeline's folder: helper modules are imported from there.
+        names: What code finds as global names: ``spark``, ``dbutils``, ``display``.
+        configuration: The pipeline's configuration, for SQL.
+        registry: Collects what is defined.
+    """
+
+    root: Path
+    names: Mapping[str, Any]
+    configuration: Mapping[str, str]
+    registry: Registry
+    running: list[Path] = field(default_factory=list)
+
+    def evaluate(self, files: Sequence[Path]) -> Definitions:
+        """What the files define, in their order.
+
+        Raises:
+            PythonFileFailed: A file raised an error; names the line of it.
+            RivermouthError: A definition or a statement is not possible.
+        """
+        with collecting(self.registry):
+            for file in files:
+                namespace = {**self.names, "__name__": file.stem, "__file__": str(file)}
+                with contextlib.suppress(NotebookExit):
+                    self._file(file, namespace)
+        return self.registry.definitions()
+
+    def _file(self, file: Path, namespace: dict[str, Any]) -> None:
+        self.running.append(file)
+        for cell in cells(file, self._shown(file)):
+            if cell.language == "python":
+                self._python(file, cell, namespace)
+            elif cell.language == "sql":
+                self._sql(cell)
+            elif cell.language == "run":
+                self._run(file, cell, namespace)
+            elif cell.language == "pip":
+                self._pip(cell)
+            elif cell.language != "markdown":
+                self.registry.note(cell.at, f"a cell of {cell.language} is not run")
+        self.running.pop()
+
+    def _python(self, file: Path, cell: Cell, namespace: dict[str, Any]) -> None:
+        name = str(file) if cell.at.cell is None else f"{file}{_CELL}{cell.at.cell}"
+        self.registry.shown[str(file)] = cell.at.file
+        source = "\n" * (cell.at.line - 1) + cell.text
+        try:
+            exec(compile(source, name, "exec"), namespace)  # noqa: S102 - the user's own file, which is what it is for
+        except NotebookExit:
+            raise
+        except SystemExit as error:
+            if error.code not in (None, 0):
+                raise self._failed(cell, error) from error
+            raise NotebookExit from error
+        except RivermouthError:
+            raise
+        except Exception as error:
+            raise self._failed(cell, error) from error
+
+    def _sql(self, cell: Cell) -> None:
+        found = read_sql(cell.text, cell.at, conf=self.configuration)
+        self.registry.datasets += found.datasets
+        self.registry.flows += found.flows
+        self.registry.sinks += found.sinks
+        self.registry.notes += found.notes
+
+    def _run(self, file: Path, cell: Cell, namespace: dict[str, Any]) -> None:
+        other = _notebook(file.parent / cell.text.strip().strip("\"'"))
+        if other is None:
+            detail = f"%run {cell.text.strip()}: there is no such file"
+            fix = "write the path relative to this file: %run ./helpers"
+            raise PythonFileFailed(at=str(cell.at), file=cell.at.file, error="%run", detail=detail, fix=fix)
+        if other in self.running:
+            detail = f"%run {cell.text.strip()}: that file runs this one"
+            raise PythonFileFailed(at=str(cell.at), file=cell.at.file, error="%run", detail=detail, fix="remove it")
+        self._file(other, namespace)
+
+    def _pip(self, cell: Cell) -> None:
+        lacking = missing(pip_requirements(cell))
+        if lacking:
+            self.registry.note(cell.at, f"packages are not installed by a run: pip install {' '.join(lacking)}")
+
+    def _failed(self, cell: Cell, error: BaseException) -> PythonFileFailed:
+        at, detail = self.registry, first_line(error)
+        if isinstance(error, SyntaxError):
+            line, detail = error.lineno or cell.at.line, error.msg or "syntax error"
+            where = SourceLine(cell.at.file, line, cell.at.cell)
+        else:
+            where = user_line(at, error, self.root) or cell.at
+        fix = "rivermouth validate, after the line above is corrected"
+        if isinstance(error, ModuleNotFoundError) and error.name:
+            fix = f"pip install {error.name.partition('.')[0]}, or put the module into the pipeline's folder"
+        return PythonFileFailed(at=str(where), file=cell.at.file, error=type(error).__name__, detail=detail, fix=fix)
+
+    def _shown(self, file: Path) -> str:
+        return str(file.relative_to(self.root)) if file.is_relative_to(self.root) else str(file)
+
+
+def user_line(registry: Registry, error: BaseException, root: Path) -> SourceLine | None:
+    """The innermost line of the user's own files in the error's trace; None where there is none."""
+    found = None
+    for frame in traceback.extract_tb(error.__traceback__):
+        name = frame.filename.partition(_CELL)[0]
+        if name in registry.shown or (
+            Path(name).is_relative_to(root) and ".venv" not in name and "site-packages" not in name
+        ):
+            if name not in registry.shown:
+                registry.shown[name] = str(Path(name).relative_to(root))
+            found = registry.line_of(frame.filename, frame.lineno or 0)
+    return found
+
+
+def _notebook(path: Path) -> Path | None:
+    for candidate in (path, *(path.with_name(path.name + suffix) for suffix in (".py", ".ipynb", ".sql"))):
+        if candidate.is_file():
+            return candidate.resolve()
+    return None
+
+
+@contextlib.contextmanager
+def importing(root: Path, files: Sequence[Path]) -> Iterator[None]:
+    """Modules beside the files can be imported in the block; afterwards they are forgotten."""
+    folders = dict.fromkeys([str(root), *(str(file.parent) for file in files)])
+    before, known = list(sys.path), set(sys.modules)
+    sys.path[:0] = folders
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        sys.path[:] = before
+        for name in set(sys.modules) - known:
+            place = getattr(sys.modules[name], "__file__", None)
+            if place and Path(place).is_relative_to(root):
+                del sys.modules[name]
+
+
+def silent(*_values: Any, **_options: Any) -> None:
+    """``display``: nothing is shown in a run."""

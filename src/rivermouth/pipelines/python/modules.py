@@ -1,0 +1,125 @@
+"""The modules that pipeline files import: ``dlt``, ``pyspark.pipelines`` and Databricks' spelling of it."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final
+
+from rivermouth.pipelines.python import datasets, flows
+from rivermouth.pipelines.python.registry import current
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def read(name: str) -> Any:
+    """A batch frame of a dataset."""
+    return current("read").reader.read(name, stream=False)
+
+
+def read_stream(name: str) -> Any:
+    """A streaming frame of a dataset."""
+    return current("read_stream").reader.read(name, stream=True)
+
+
+def enable_local_execution() -> None:
+    """Nothing: the switch of a stub that other projects use to run such files."""
+
+
+API: Final = {
+    **{
+        name: getattr(datasets, name)
+        for name in (
+            "table",
+            "materialized_view",
+            "temporary_view",
+            "create_streaming_table",
+            "expect",
+            "expect_or_drop",
+            "expect_or_fail",
+            "expect_or_dead_letter",
+            "expect_all",
+            "expect_all_or_drop",
+            "expect_all_or_fail",
+            "expect_all_or_dead_letter",
+        )
+    },
+    **{
+        name: getattr(flows, name)
+        for name in (
+            "append_flow",
+            "update_flow",
+            "create_auto_cdc_flow",
+            "create_auto_cdc_from_snapshot_flow",
+            "create_sink",
+            "foreach_batch_sink",
+            "on_event_hook",
+        )
+    },
+    "read": read,
+    "read_stream": read_stream,
+    "enable_local_execution": enable_local_execution,
+}
+"""What the modules offer, by name."""
+
+OLD_NAMES: Final = {
+    "view": "temporary_view",
+    "create_table": "table",
+    "create_view": "temporary_view",
+    "create_target_table": "create_streaming_table",
+    "create_streaming_live_table": "create_streaming_table",
+    "apply_changes": "create_auto_cdc_flow",
+    "apply_changes_from_snapshot": "create_auto_cdc_from_snapshot_flow",
+    "readStream": "read_stream",
+    "read_stream_table": "read_stream",
+}
+"""Names that earlier versions had, and what they are called now."""
+
+MODULES: Final = ("dlt", "pyspark.pipelines", "databricks.pipelines", "databricks.declarative_pipelines")
+
+
+def _module(name: str) -> ModuleType:
+    module = ModuleType(name, "Definitions of a rivermouth pipeline.")
+    for each, function in API.items():
+        setattr(module, each, function)
+    for old, now in OLD_NAMES.items():
+        setattr(module, old, API[now])
+    module.__dict__["__all__"] = [*API, *OLD_NAMES]
+    return module
+
+
+@contextmanager
+def importable() -> Iterator[None]:
+    """In the block ``import dlt`` and ``from pyspark import pipelines`` give our modules."""
+    import pyspark  # noqa: PLC0415 - pipelines without Python files do not need it here
+
+    before = {name: sys.modules.get(name) for name in (*MODULES, "databricks")}
+    held = pyspark.__dict__.get("pipelines")
+    for name in MODULES:
+        sys.modules[name] = _module(name)
+    pyspark.pipelines = sys.modules["pyspark.pipelines"]  # type: ignore[attr-defined]
+    databricks = before["databricks"] or ModuleType("databricks")
+    sys.modules["databricks"] = databricks
+    kept = {name: databricks.__dict__.get(name) for name in ("pipelines", "declarative_pipelines")}
+    for name in kept:
+        setattr(databricks, name, sys.modules[f"databricks.{name}"])
+    try:
+        yield
+    finally:
+        for name, module in before.items():
+            if module is None:
+                sys.modules.pop(name, None)
+            else:
+                sys.modules[name] = module
+        _put_back(pyspark, "pipelines", held)
+        for name, value in kept.items():
+            _put_back(databricks, name, value)
+
+
+def _put_back(module: ModuleType, name: str, value: Any) -> None:
+    if value is None:
+        module.__dict__.pop(name, None)
+    else:
+        setattr(module, name, value)

@@ -1,0 +1,143 @@
+"""What the files of a pipeline have defined so far, while they are evaluated."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from rivermouth.errors import DefinitionInvalid, DefinitionOutside
+from rivermouth.pipelines.spec import Dataset, Definitions, EventHook, Expectation, Flow, Sink, SourceLine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_OURS: Final = str(Path(__file__).parents[2])
+
+
+class Reader:
+    """What ``read`` and ``read_stream`` ask; the runner gives another one while queries are evaluated."""
+
+    def read(self, name: str, *, stream: bool) -> Any:
+        """A frame of the dataset ``name``."""
+        raise NotImplementedError
+
+
+@dataclass
+class Registry:
+    """Definitions in the order in which they are made.
+
+    Attributes:
+        root: The pipeline's folder; files are shown relative to it.
+        shown: How files that are evaluated from elsewhere are shown, by the name that their code has.
+        reader: Gives frames of datasets.
+        secret: Gives the secret of a scope and a key.
+    """
+
+    root: Path
+    shown: dict[str, str] = field(default_factory=dict)
+    reader: Reader = field(default_factory=Reader)
+    secret: Callable[[str, str], str] = lambda scope, key: f"{scope}/{key}"
+    datasets: list[Dataset] = field(default_factory=list)
+    flows: list[Flow] = field(default_factory=list)
+    sinks: list[Sink] = field(default_factory=list)
+    hooks: list[EventHook] = field(default_factory=list)
+    notes: list[tuple[SourceLine, str]] = field(default_factory=list)
+
+    def definitions(self) -> Definitions:
+        """All of them, as they are now."""
+        return Definitions(
+            tuple(self.datasets), tuple(self.flows), tuple(self.sinks), tuple(self.hooks), tuple(self.notes)
+        )
+
+    def add(self, dataset: Dataset) -> int:
+        """Keeps a dataset; its number among all."""
+        self.datasets.append(dataset)
+        return len(self.datasets) - 1
+
+    def expect(self, number: int, expectations: tuple[Expectation, ...]) -> None:
+        """Adds expectations to the dataset of that number: their decorator is above the dataset's."""
+        known = self.datasets[number]
+        self.datasets[number] = replace(known, expectations=(*expectations, *known.expectations))
+
+    def note(self, at: SourceLine, text: str) -> None:
+        """Something that is written and changes nothing here."""
+        self.notes.append((at, text))
+
+    def here(self) -> SourceLine:
+        """The line of the user's code that is at work: the innermost frame outside of this package."""
+        frame = inspect.currentframe()
+        while frame is not None and self._is_ours(frame.f_code.co_filename):
+            frame = frame.f_back
+        if frame is None:
+            return SourceLine("<unknown>", 0)
+        return self.line_of(frame.f_code.co_filename, frame.f_lineno)
+
+    def line_of(self, filename: str, line: int) -> SourceLine:
+        """A line of a file of the user's by the name that its code has: in a notebook ``path#cell``."""
+        path, _, cell = filename.partition("#cell")
+        shown = self.shown.get(path, path)
+        return SourceLine(shown, line, int(cell) if cell.isdecimal() else None)
+
+    @staticmethod
+    def _is_ours(filename: str) -> bool:
+        return filename.startswith((_OURS, "<frozen "))
+
+
+_CURRENT: ContextVar[Registry | None] = ContextVar("rivermouth_pipeline_registry", default=None)
+
+
+@contextmanager
+def collecting(registry: Registry) -> Iterator[Registry]:
+    """Definitions that are made in the block go to ``registry``."""
+    token = _CURRENT.set(registry)
+    try:
+        yield registry
+    finally:
+        _CURRENT.reset(token)
+
+
+def current(what: str) -> Registry:
+    """The registry that collects now.
+
+    Args:
+        what: The function that is called, for the error.
+
+    Raises:
+        DefinitionOutside: None does: the file is not run by rivermouth.
+    """
+    registry = _CURRENT.get()
+    if registry is None:
+        raise DefinitionOutside(function=what)
+    return registry
+
+
+def invalid(registry: Registry, what: str, detail: str, fix: str) -> DefinitionInvalid:
+    """The error about a definition at the user's line."""
+    return DefinitionInvalid(at=str(registry.here()), definition=what, detail=detail, fix=fix)
+
+
+def mark(function: Callable[..., Any], name: str, value: Any) -> None:
+    """Keeps ``value`` with a function, if it is one that can keep something."""
+    try:
+        setattr(function, name, value)
+    except AttributeError:
+        function.__func__.__dict__[name] = value  # type: ignore[attr-defined]
+
+
+def marked(function: Callable[..., Any], name: str, otherwise: Any = None) -> Any:
+    """What ``mark`` kept."""
+    return getattr(function, name, otherwise)
+
+
+def texts(values: Mapping[str, Any] | None) -> dict[str, str]:
+    """Properties, options or settings as Spark takes them: all values as text."""
+    return {
+        str(name): ("true" if value else "false") if isinstance(value, bool) else str(value)
+        for name, value in (values or {}).items()
+        if value is not None
+    }

@@ -1,0 +1,242 @@
+"""The table of events of a pipeline, with Databricks' columns, and the functions that hear them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
+
+from rivermouth import __version__
+from rivermouth.engine.query import query_events as ev
+from rivermouth.errors import RivermouthError
+from rivermouth.ports.delta import delta_table
+
+if TYPE_CHECKING:
+    from rivermouth.domain.query.query_entry import QueryCounts
+    from rivermouth.engine.query.query_events import QueryEvent, QueryListener
+    from rivermouth.pipelines.running.load import Loaded
+    from rivermouth.pipelines.running.update import DatasetOutcome
+    from rivermouth.pipelines.selection import Selection
+    from rivermouth.pipelines.spec import EventHook
+
+COLUMNS: Final = T.StructType(
+    [
+        T.StructField("id", T.StringType()),
+        T.StructField(
+            "sequence",
+            T.StructType(
+                [
+                    T.StructField("control_plane_seq_no", T.LongType()),
+                    T.StructField("data_plane_id", T.StructType([T.StructField("seq_no", T.LongType())])),
+                ]
+            ),
+        ),
+        T.StructField(
+            "origin",
+            T.StructType(
+                [
+                    T.StructField(name, T.StringType())
+                    for name in ("pipeline_id", "pipeline_name", "update_id", "flow_name", "dataset_name", "engine")
+                ]
+            ),
+        ),
+        T.StructField("timestamp", T.TimestampType()),
+        T.StructField("message", T.StringType()),
+        T.StructField("level", T.StringType()),
+        T.StructField(
+            "error", T.StructType([T.StructField("fatal", T.BooleanType()), T.StructField("message", T.StringType())])
+        ),
+        T.StructField("details", T.StringType()),
+        T.StructField("event_type", T.StringType()),
+        T.StructField("maturity_level", T.StringType()),
+    ]
+)
+"""Of the table of events: https://docs.databricks.com/aws/en/ldp/monitor-event-log-schema; ``details`` is JSON."""
+_MANY: Final = 1000
+
+
+@dataclass(slots=True)
+class _Hook:
+    hook: EventHook
+    failures: int = 0
+
+
+class EventLog:
+    """Hears the events of an update, hands them to the pipeline's functions, and writes them into a table.
+
+    Args:
+        loaded: The pipeline.
+        listener: Gets the events as well.
+    """
+
+    def __init__(self, loaded: Loaded, listener: QueryListener) -> None:
+        self._loaded = loaded
+        self._listener = listener
+        self._update_id = str(uuid.uuid4())
+        self._rows: list[tuple[Any, ...]] = []
+        self._number = 0
+        self._lock = threading.Lock()
+        self._hooks = [_Hook(each) for each in loaded.definitions.hooks]
+
+    def hear(self, event: QueryEvent) -> None:
+        """Hands an event on, and keeps it for the table."""
+        self._listener(event)
+        for each in _told(event):
+            self._keep(each, event.flow, event.dataset)
+
+    @contextmanager
+    def of_update(self, selection: Selection) -> Iterator[None]:
+        """An update is at work in the block; its events are in the table afterwards."""
+        what = {"full_refresh": selection.full_refresh_all, "refresh_selection": list(selection.refresh)}
+        self._keep(_Event("create_update", "INFO", "Update was created.", {"create_update": what}))
+        self._progress("RUNNING", "INFO")
+        try:
+            yield
+        except RivermouthError as error:
+            self._progress("FAILED", "ERROR", str(error))
+            self.write()
+            raise
+        self.write()
+
+    def finished(self, outcomes: Sequence[DatasetOutcome], *, stopped: bool) -> None:
+        """The update is done."""
+        failed = [each for each in outcomes if each.result == "failed"]
+        if failed:
+            self._progress("FAILED", "ERROR", str(failed[0].error))
+        else:
+            self._progress("CANCELED" if stopped else "COMPLETED", "INFO")
+
+    def _progress(self, state: str, level: str, error: str = "") -> None:
+        message = f"Update {self._update_id[:6]} is {state}."
+        self._keep(_Event("update_progress", level, message, {"update_progress": {"state": state}}, error))
+
+    def _keep(self, event: _Event, flow: str | None = None, dataset: str | None = None) -> None:
+        pipeline = self._loaded.pipeline
+        with self._lock:
+            self._number += 1
+            origin = (pipeline.name, pipeline.name, self._update_id, flow, dataset, f"rivermouth {__version__}")
+            error = (True, event.error) if event.error else None
+            row = (
+                str(uuid.uuid4()),
+                (self._number, (self._number,)),
+                origin,
+                datetime.now(UTC),
+                event.message,
+                event.level,
+                error,
+                json.dumps(event.details),
+                event.kind,
+                "STABLE",
+            )
+            self._rows.append(row)
+            many = len(self._rows) >= _MANY
+        self._call(row)
+        if many:
+            self.write()
+
+    def _call(self, row: tuple[Any, ...]) -> None:
+        body = _as_dict(row)
+        for each in self._hooks:
+            most = each.hook.max_failures
+            if most is not None and each.failures >= max(1, most):
+                continue
+            try:
+                each.hook.function(body)
+                each.failures = 0
+            except Exception as error:  # noqa: BLE001 - a hook must not end an update
+                each.failures += 1
+                note = f"event hook {each.hook.name} failed with {type(error).__name__}: {error}"
+                self._listener(ev.Note("", each.hook.name, note))
+
+    def write(self) -> None:
+        """Puts the events that are kept into the table.
+
+        Guarantees:
+            Stopped half-way: all of these events are there, or none.
+        """
+        with self._lock:
+            rows, self._rows = self._rows, []
+        if not rows:
+            return
+        spark, location = self._loaded.workspace.session, self._loaded.pipeline.event_log
+        if not delta_table.exists(self._loaded.workspace.files_of_lake, location):
+            comment = f"Events of pipeline {self._loaded.pipeline.name}"
+            layout = delta_table.TableLayout(COLUMNS, comment=comment)
+            delta_table.create(spark, location, layout, metadata="{}")
+        spark.createDataFrame(rows, COLUMNS).coalesce(1).write.format("delta").mode("append").save(location)
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    kind: str
+    level: str
+    message: str
+    details: dict[str, Any]
+    error: str = ""
+
+
+def _told(event: QueryEvent) -> list[_Event]:
+    """What Databricks' event log says of an event."""
+    name = event.flow
+
+    def progress(status: str, level: str, error: str = "", **more: Any) -> _Event:
+        details = {"flow_progress": {"status": status, **more}}
+        return _Event("flow_progress", level, f"Flow '{name}' is {status}.", details, error)
+
+    match event:
+        case ev.FlowStarted():
+            return [progress("STARTING", "INFO"), progress("RUNNING", "INFO")]
+        case ev.BatchWritten():
+            return [progress("RUNNING", "METRICS", **_figures(event.dataset, event.counts))]
+        case ev.FlowCompleted():
+            return [progress("COMPLETED", "INFO", **_figures(event.dataset, event.counts))]
+        case ev.FlowFailed():
+            return [progress("FAILED", "ERROR", event.error)]
+        case ev.FlowSkipped():
+            return [progress("SKIPPED", "WARN", reason=event.reason)]
+        case ev.FlowRetried():
+            return [progress("QUEUED", "WARN", reason=event.error)]
+        case ev.ViewUnchanged():
+            details = {"planning_information": {"maintenance_type": "MAINTENANCE_TYPE_NO_OP", "reason": event.reason}}
+            return [_Event("planning_information", "INFO", f"Flow '{name}': {event.reason}.", details)]
+        case ev.Note():
+            return [_Event("user_action", "WARN", event.message, {})]
+    return []
+
+
+def _figures(dataset: str, counts: QueryCounts) -> dict[str, Any]:
+    expectations = [
+        {"name": name, "dataset": dataset, "passed_records": counts.read - failed, "failed_records": failed}
+        for name, failed in counts.expectations.items()
+    ]
+    quality = {
+        "dropped_records": counts.dropped,
+        "dead_lettered_records": counts.dead_lettered,
+        "expectations": expectations,
+    }
+    return {
+        "metrics": {"num_output_rows": counts.written, "num_input_rows": counts.read},
+        "data_quality": quality,
+    }
+
+
+def _as_dict(row: tuple[Any, ...]) -> dict[str, Any]:
+    """An event as functions get it."""
+
+    def of(kind: T.DataType, value: Any) -> Any:
+        if isinstance(kind, T.StructType) and value is not None:
+            return {each.name: of(each.dataType, part) for each, part in zip(kind, value, strict=True)}
+        return value.isoformat() if isinstance(value, datetime) else value
+
+    found: dict[str, Any] = of(COLUMNS, row)
+    with contextlib.suppress(ValueError):
+        found["details"] = json.loads(found["details"])
+    return found

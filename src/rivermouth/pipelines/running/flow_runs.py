@@ -1,0 +1,68 @@
+"""The flows of a pipeline, made ready: each with its table, its ledger and its checkpoint."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rivermouth.domain.query.query_entry import fingerprint
+from rivermouth.engine.query.query_run import QueryContext, QueryRun
+from rivermouth.ports.delta.query_ledger import QueryLedger
+from rivermouth.ports.internals.delta_snapshot import table_state
+from rivermouth.ports.internals.query_plans import analysed_plan, keeps_state
+from rivermouth.ports.lake.query_checkpoint import QueryCheckpoint
+from rivermouth.side_tables.row_dead_letters import RowDeadLetters
+from rivermouth.side_tables.source_files import SourceFiles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame
+
+    from rivermouth.engine.query.query_events import QueryListener
+    from rivermouth.pipelines.graph import FlowNode, Node
+    from rivermouth.pipelines.running.load import Loaded
+
+
+def context_of(
+    loaded: Loaded, node: Node, flow: FlowNode, listener: QueryListener, step: Callable[[str], None] = lambda _: None
+) -> QueryContext:
+    """What stays the same while a flow is at work; nothing is read for it."""
+    pipeline, files = loaded.pipeline, loaded.workspace.files_of_lake
+    places, shown = pipeline.flow_places(node.name, flow.name, node.dataset), loaded.graph.names.shown(node.name)
+    return QueryContext(
+        dataset=shown if node.kind != "sink" else node.name.table,
+        flow=flow.name,
+        owner=f"{pipeline.name}/{flow.name}",
+        places=places,
+        files=files,
+        ledger=QueryLedger(files, places.table, places.side_file, flow=flow.name),
+        checkpoint=QueryCheckpoint(files, places.checkpoint),
+        dead_letters=RowDeadLetters(files, places.dead_letters, dataset=shown),
+        source_files=SourceFiles(files, places.table),
+        expectations=node.dataset.expectations if node.dataset is not None else (),
+        listener=listener,
+        step=step,
+    )
+
+
+def opened(loaded: Loaded, context: QueryContext, frame: DataFrame) -> QueryRun:
+    """A flow into a table that is there, where it is in its ledger.
+
+    Raises:
+        LedgerLost, LedgerUnreadable, LedgerTooNew: Its entries cannot be known.
+    """
+    session = loaded.workspace.session
+    state = table_state(session, context.places.table)
+    return QueryRun(
+        context,
+        columns=state.columns,
+        table_id=state.table_id,
+        position=context.ledger.position(session),
+        fingerprint=fingerprint_of(frame),
+        stateful=keeps_state(frame),
+    )
+
+
+def fingerprint_of(frame: DataFrame) -> str:
+    """The fingerprint of a query, as its ledger entries keep it."""
+    return fingerprint(analysed_plan(frame))

@@ -1,0 +1,89 @@
+"""A pipeline's files evaluated in a session: what they define, and the workspace in which their queries run."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
+
+from rivermouth.errors import NothingDefined
+from rivermouth.pipelines.graph import Declared, Graph, declared
+from rivermouth.pipelines.python.dbutils import DbUtils
+from rivermouth.pipelines.python.files import Evaluation, importing, silent
+from rivermouth.pipelines.python.modules import importable
+from rivermouth.pipelines.python.registry import Registry
+from rivermouth.pipelines.running.resolve import Resolver
+from rivermouth.pipelines.running.workspace import Workspace
+from rivermouth.ports.internals.sessions import standing_in
+from rivermouth.ports.lake.lake_files import files_for
+
+if TYPE_CHECKING:
+    from rivermouth.pipelines.running.pipeline import Pipeline
+    from rivermouth.pipelines.spec import Definitions
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A pipeline whose files were evaluated and whose queries were looked at.
+
+    Attributes:
+        pipeline: The pipeline.
+        workspace: Evaluates its queries.
+        definitions: What its files define.
+        declared: The same by names.
+        resolver: Knows the nodes.
+        graph: All of them.
+    """
+
+    pipeline: Pipeline
+    workspace: Workspace
+    definitions: Definitions
+    declared: Declared
+    resolver: Resolver
+    graph: Graph
+
+
+@contextmanager
+def loaded(pipeline: Pipeline, spark: SparkSession, *, writes: bool) -> Iterator[Loaded]:
+    """The pipeline, ready to be run in the block: its modules can be imported and its names are known to Spark.
+
+    Args:
+        pipeline: The pipeline.
+        spark: The session whose context it uses.
+        writes: Whether its tables are made; else none is, and those that are missing are empty ones in a folder for
+            temporary files.
+
+    Raises:
+        NothingDefined: The files define no dataset.
+        RivermouthError: What is wrong with a file, a definition or a query.
+    """
+    with ExitStack() as opened:
+        folder = opened.enter_context(tempfile.TemporaryDirectory(prefix="rivermouth-pipeline-"))
+        state = f"{pipeline.state}/schemas" if writes else f"{folder}/schemas"
+        registry = Registry(pipeline.settings.folder)
+        files = files_for(pipeline.project.lake, spark)
+        workspace = Workspace(pipeline, spark, files, registry, state=state)
+        dbutils = DbUtils(lambda: workspace.session, pipeline.project.environ, pipeline.configuration, pipeline.located)
+        registry.secret = dbutils.secrets.get
+        opened.enter_context(importable())
+        opened.enter_context(importing(pipeline.root, pipeline.settings.files))
+        opened.enter_context(standing_in(workspace.session))
+        names = {
+            "spark": workspace.session,
+            "sc": workspace.session.sparkContext,
+            "dbutils": dbutils,
+            "display": silent,
+            "displayHTML": silent,
+        }
+        evaluation = Evaluation(pipeline.settings.folder, names, pipeline.configuration, registry)
+        definitions = evaluation.evaluate(pipeline.settings.files)
+        if not definitions.datasets and not definitions.sinks:
+            shown = ", ".join(pipeline.settings.shown(each) for each in pipeline.settings.files) or "there are none"
+            raise NothingDefined(pipeline=pipeline.name, files=shown)
+        found = declared(definitions, pipeline.names)
+        resolver = Resolver(workspace, found, None if writes else f"{folder}/tables")
+        yield Loaded(pipeline, workspace, definitions, found, resolver, resolver.graph())

@@ -1,0 +1,116 @@
+"""A pipeline with what surrounds it: the project that gives lake, cluster and Spark, and where its things lie."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from rivermouth.domain.project import locations
+from rivermouth.engine.query.query_run import QueryPlaces
+from rivermouth.names import STATE_FOLDER
+from rivermouth.pipelines.names import Names, TableName
+
+if TYPE_CHECKING:
+    from rivermouth.pipelines.settings.model import PipelineSettings
+    from rivermouth.pipelines.spec import Dataset
+    from rivermouth.project.resolved.resolved_project import ResolvedProject
+
+PATHS: Final = "rivermouth.paths."
+"""Settings whose names begin so say where a path of Databricks' is: ``rivermouth.paths./Volumes/main: ./data``."""
+DEFAULT_SCHEMA: Final = "default"
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A pipeline that is to be run.
+
+    Attributes:
+        settings: What its settings file says.
+        project: Gives the lake, the cluster and Spark.
+        configuration: The settings with references resolved; secrets may be among them, so they are never printed.
+    """
+
+    settings: PipelineSettings
+    project: ResolvedProject
+    configuration: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.settings.name
+
+    @property
+    def names(self) -> Names:
+        """How names are resolved in it."""
+        return Names(self.settings.schema or DEFAULT_SCHEMA, self.settings.catalog)
+
+    @property
+    def root(self) -> Path:
+        """The folder from which its modules are imported."""
+        return self.settings.root_path or self.settings.folder
+
+    @property
+    def state(self) -> str:
+        """The folder of its state in the lake."""
+        return f"{self.project.lake.rstrip('/')}/{STATE_FOLDER}/pipelines/{_file_name(self.name)}"
+
+    @property
+    def paths(self) -> dict[str, str]:
+        """By prefix of a path that only Databricks knows, the folder that is read in its place."""
+        found = {name.removeprefix(PATHS): text for name, text in self.configuration.items() if name.startswith(PATHS)}
+        return {prefix: self._absolute(text) for prefix, text in found.items()}
+
+    def located(self, path: str) -> str:
+        """A path as Spark finds it: Databricks' by ``paths``, a relative one below the pipeline's folder."""
+        plain = path.removeprefix("dbfs:")
+        for prefix, folder in self.paths.items():
+            start = prefix.removeprefix("dbfs:").rstrip("/")
+            if plain == start or plain.startswith(f"{start}/"):
+                return folder.rstrip("/") + plain[len(start) :]
+        return self._absolute(path)
+
+    def _absolute(self, path: str) -> str:
+        if path.startswith("s3://"):
+            return f"s3a://{path.removeprefix('s3://')}"
+        if path.startswith("/") or ":" in path.split("/", 1)[0]:
+            return path
+        # Files that are named on the command line are of no folder but the working one.
+        base = self.settings.folder if self.settings.at is not None else Path.cwd()
+        return str(base / path) + ("/" if path.endswith("/") else "")
+
+    def table(self, name: TableName, dataset: Dataset | None = None) -> str:
+        """The folder of a table."""
+        if dataset is not None and dataset.path:
+            return self.located(dataset.path).rstrip("/")
+        return f"{self.project.lake.rstrip('/')}/{name.schema}/{name.table}"
+
+    def flow_places(self, name: TableName, flow: str, dataset: Dataset | None = None) -> QueryPlaces:
+        """Where the things of one flow lie."""
+        table = self.table(name, dataset)
+        below = f"{name if name.schema else f'sink.{name.table}'}/{_file_name(flow)}"
+        checkpoints = f"{self.state}/checkpoints"
+        if self.settings.storage:
+            environ, base = self.project.environ, self.settings.folder
+            root = locations.location(self.settings.storage, base=base, environ=environ, setting="storage")
+            checkpoints = f"{root}/{_file_name(self.name)}/checkpoints"
+        return QueryPlaces(
+            table=table,
+            checkpoint=f"{checkpoints}/{below}",
+            side_file=f"{self.state}/ledger/{below}.json",
+            dead_letters=f"{table}__dead_letters",
+        )
+
+    @property
+    def event_log(self) -> str:
+        """The folder of the table of events."""
+        said = self.settings.event_log
+        if said is None:
+            return f"{self.state}/event_log"
+        schema = (said.schema or self.names.schema).lower()
+        return f"{self.project.lake.rstrip('/')}/{schema}/{said.name.lower()}"
+
+
+def _file_name(name: str) -> str:
+    return "".join(each if each.isalnum() or each in "._-" else "_" for each in name)

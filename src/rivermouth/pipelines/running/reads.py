@@ -1,0 +1,60 @@
+"""What a query that is evaluated has read so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from rivermouth.pipelines.graph import Input
+from rivermouth.ports.internals import sessions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from rivermouth.pipelines.spec import SourceLine
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """A query as it was evaluated.
+
+    Attributes:
+        frame: What it returned.
+        inputs: What it read.
+    """
+
+    frame: DataFrame
+    inputs: tuple[Input, ...]
+
+
+@dataclass(slots=True)
+class Reads:
+    """What the query that is evaluated now has read so far.
+
+    Attributes:
+        dataset: Whose query it is.
+        at: Where it is defined.
+        schema: The schema of names without one, if the query says another than the pipeline's.
+        found: By name, and whether it is a stream.
+    """
+
+    dataset: str
+    at: SourceLine
+    schema: str | None = None
+    found: dict[tuple[str, bool], Input] = field(default_factory=dict)
+
+    def note(self, what: Input) -> None:
+        """Keeps one more."""
+        self.found.setdefault((what.name, what.stream), what)
+
+
+def each_once(inputs: list[Input]) -> tuple[Input, ...]:
+    """The inputs of several queries, each once."""
+    return tuple({(each.name, each.stream): each for each in inputs}.values())
+
+
+def in_own_session(evaluated: Evaluated) -> Evaluated:
+    """The same query in a session of its own: settings of its commit are not those of flows beside it."""
+    own = sessions.cloned(evaluated.frame.sparkSession)
+    sessions.make_active(own)
+    return replace(evaluated, frame=sessions.rehomed(evaluated.frame, own))

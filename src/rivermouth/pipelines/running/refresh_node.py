@@ -1,0 +1,152 @@
+"""One flow of a dataset, refreshed: a stream read to its end, a view computed, changes merged, a sink written."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rivermouth.domain.query.query_entry import NO_COUNTS, QueryCounts
+from rivermouth.engine.query import auto_cdc, query_batch, refresh
+from rivermouth.engine.query.query_events import ViewUnchanged
+from rivermouth.engine.query.streaming import run_batch, run_query
+from rivermouth.pipelines.running import sinks
+from rivermouth.pipelines.running.flow_runs import context_of, opened
+from rivermouth.pipelines.running.reads import in_own_session
+from rivermouth.pipelines.running.resolve import sequence_type
+from rivermouth.pipelines.running.snapshots import run_snapshots
+from rivermouth.ports.delta import delta_table
+from rivermouth.ports.internals.query_plans import analysed_plan, needs_whole_result
+
+if TYPE_CHECKING:
+    from rivermouth.engine.query.query_events import QueryListener
+    from rivermouth.engine.query.query_run import QueryRun
+    from rivermouth.engine.query.streaming import Batch
+    from rivermouth.pipelines.graph import FlowNode, Input, Node
+    from rivermouth.pipelines.running.load import Loaded
+    from rivermouth.pipelines.running.reads import Evaluated
+
+TOMBSTONES = "pipelines.cdc.tombstonegcthresholdinseconds"
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a flow has done in an update.
+
+    Attributes:
+        counts: Of its batches.
+        late_rows: Rows that a watermark left out.
+        reason: Why a view was computed or not.
+    """
+
+    counts: QueryCounts = NO_COUNTS
+    late_rows: int = 0
+    reason: str = ""
+
+
+def refresh_node(
+    loaded: Loaded,
+    node: Node,
+    flow: FlowNode,
+    listener: QueryListener,
+    stopping: threading.Event,
+    step: Callable[[str], None],
+    *,
+    interval_s: float | None = None,
+) -> Done:
+    """Runs one flow until it has read what there is; with an interval until ``stopping`` is set.
+
+    Raises:
+        RivermouthError: The typed reason why it failed.
+    """
+    workspace, context = loaded.workspace, context_of(loaded, node, flow, listener, step)
+    workspace.activate()
+    if flow.kind == "auto_cdc_from_snapshot":
+        return Done(run_snapshots(loaded, flow, context))
+    evaluated = workspace.evaluate(flow.query, context.dataset, flow.at)
+    if node.kind == "sink":
+        node = sinks.with_kafka_options(node, workspace.kafka)
+        return Done(*sinks.run_sink(node, flow, evaluated.frame, context, stopping, interval_s))
+    if not evaluated.frame.isStreaming:
+        evaluated = in_own_session(evaluated)
+    run = opened(loaded, context, evaluated.frame)
+    run.stopping = stopping
+    if flow.kind == "refresh":
+        return _view(loaded, evaluated, run)
+    if flow.once:
+        return _once(evaluated, run, _batch(loaded, node, flow, evaluated, run))
+    batch = _batch(loaded, node, flow, evaluated, run)
+    run.replaces = flow.cdc is None and len(node.flows) == 1 and needs_whole_result(evaluated.frame)
+    mode = "complete" if run.replaces else "append"
+    with workspace.settings(flow.query.conf):
+        late = run_query(evaluated.frame, run, batch, interval_s=interval_s, output_mode=mode)
+    return Done(run.counts, late)
+
+
+def _batch(loaded: Loaded, node: Node, flow: FlowNode, evaluated: Evaluated, run: QueryRun) -> Batch:
+    if flow.cdc is None:
+        return query_batch.process
+    return auto_cdc.CdcBatch(
+        auto_cdc.open_target(
+            loaded.workspace.session,
+            run,
+            flow.cdc,
+            sequence_type(flow.cdc, evaluated.frame),
+            remember_s=remembers_s(loaded, node),
+        )
+    )
+
+
+def remembers_s(loaded: Loaded, node: Node) -> float:
+    """How long the deleted keys of a target are remembered."""
+    properties = {} if node.dataset is None else {k.lower(): v for k, v in node.dataset.properties.items()}
+    conf = {key.lower(): value for key, value in loaded.pipeline.configuration.items()}
+    said = properties.get(TOMBSTONES) or conf.get(TOMBSTONES)
+    return float(said) if said else auto_cdc.REMEMBER_S
+
+
+def _view(loaded: Loaded, evaluated: Evaluated, run: QueryRun) -> Done:
+    sources, outside = versions(loaded, evaluated.inputs)
+    analysed = analysed_plan(evaluated.frame)
+    decision = refresh.decide(
+        run.position.entry, run.fingerprint, sources, outside, deterministic=is_deterministic(analysed)
+    )
+    if not decision.computes:
+        run.context.emit(ViewUnchanged(run.context.dataset, run.context.flow, decision.reason))
+        return Done(reason=decision.reason)
+    refresh.refresh(evaluated.frame, sources, run)
+    return Done(run.counts, reason=decision.reason)
+
+
+def versions(loaded: Loaded, inputs: tuple[Input, ...]) -> tuple[dict[str, int], tuple[str, ...]]:
+    """The versions of the Delta tables that a query reads, by their folders, and what else it reads."""
+    files, places, outside = loaded.workspace.files_of_lake, dict[str, int](), list[str]()
+    waiting = list(inputs)
+    while waiting:
+        each = waiting.pop()
+        name = loaded.graph.names.resolve(each.name) if each.inside else None
+        node = loaded.graph.node(name) if name is not None else None
+        if node is not None and node.kind == "view":
+            waiting += node.inputs
+        elif each.location is None:
+            outside.append(each.name)
+        else:
+            places[each.location] = (delta_table.commit_versions(files, each.location) or [-1])[-1]
+    return places, tuple(outside)
+
+
+def is_deterministic(analysed: str) -> bool:
+    """Whether the same rows come to the same result at another time."""
+    text = analysed.lower()
+    return not any(f"{name}(" in text for name in ("current_timestamp", "current_date", "now", "rand", "randn", "uuid"))
+
+
+def _once(evaluated: Evaluated, run: QueryRun, batch: Batch) -> Done:
+    """A flow that runs once for ever: nothing, where its entry is in the table."""
+    if run.position.entry.kind == "batch":
+        return Done(reason="it has run")
+    if evaluated.frame.isStreaming:
+        return Done(late_rows=run_query(evaluated.frame, run, batch), counts=run.counts)
+    run_batch(evaluated.frame, 0, ("{}",), run, batch)
+    return Done(run.counts)

@@ -1,0 +1,130 @@
+"""Full refreshes and resets: which datasets an update is about, and what of them is cleared before it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rivermouth.engine.query.query_events import Note
+from rivermouth.errors import RefreshWouldLose, ResetNotAllowed
+from rivermouth.pipelines.running.flow_runs import context_of
+from rivermouth.pipelines.running.losses import what_would_be_lost
+from rivermouth.pipelines.selection import chosen_names
+from rivermouth.ports.delta import delta_table
+from rivermouth.ports.internals.delta_snapshot import table_state
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rivermouth.engine.query.query_events import QueryEvent
+    from rivermouth.pipelines.graph import Node
+    from rivermouth.pipelines.names import TableName
+    from rivermouth.pipelines.running.load import Loaded
+    from rivermouth.pipelines.selection import Selection
+
+_RESET_ALLOWED = "pipelines.reset.allowed"
+
+
+def prepare_selection(
+    loaded: Loaded, selection: Selection, listener: Callable[[QueryEvent], None]
+) -> set[TableName] | None:
+    """The datasets that an update refreshes; None for all. What is to be read from the beginning is cleared or reset.
+
+    Raises:
+        DatasetNotInPipeline: One is named that the pipeline does not define.
+        ResetNotAllowed: One is named whose property forbids a full refresh.
+        RefreshWouldLose: The sources of one no longer have what its table has.
+
+    Guarantees:
+        All of them are checked before the first is cleared.
+    """
+    named = chosen_names(loaded.graph, loaded.pipeline.name, selection.full_refresh)
+    cleared = named | _all_that_may_be(loaded, named, listener, everything=selection.full_refresh_all)
+    reset = chosen_names(loaded.graph, loaded.pipeline.name, selection.reset_checkpoint)
+    nodes = [node for node in loaded.graph.nodes if node.name in cleared]
+    if not selection.accepts_loss:
+        for node in nodes:
+            if lost := what_would_be_lost(loaded, node):
+                raise RefreshWouldLose(at=str(node.at), dataset=loaded.graph.names.shown(node.name), detail=lost)
+    for node in nodes:
+        clear(loaded, node)
+    for node in loaded.graph.nodes:
+        if node.name in reset - cleared:
+            read_again(loaded, node)
+    wanted = chosen_names(loaded.graph, loaded.pipeline.name, selection.refresh)
+    return (wanted | cleared | reset) if (wanted or named or reset) and not selection.full_refresh_all else None
+
+
+def _all_that_may_be(
+    loaded: Loaded, named: set[TableName], listener: Callable[[QueryEvent], None], *, everything: bool
+) -> set[TableName]:
+    """All tables whose properties allow a full refresh, where all are asked for.
+
+    Raises:
+        ResetNotAllowed: One is named whose property forbids it.
+    """
+    found = set()
+    for node in loaded.graph.nodes:
+        shown = loaded.graph.names.shown(node.name)
+        if node.is_table and may_be_reset(node):
+            found.add(node.name)
+        elif node.name in named:
+            raise ResetNotAllowed(at=str(node.at), dataset=shown)
+        elif node.is_table and everything:
+            listener(Note(shown, shown, f"{shown} is not cleared: {_RESET_ALLOWED} = false"))
+    return found if everything else set()
+
+
+def may_be_reset(node: Node) -> bool:
+    """Whether the dataset's properties allow a full refresh."""
+    said = {} if node.dataset is None else {key.lower(): text for key, text in node.dataset.properties.items()}
+    return said.get(_RESET_ALLOWED, "true").lower() != "false"
+
+
+def clear(loaded: Loaded, node: Node) -> None:
+    """Takes all rows out of a table and forgets where its flows were.
+
+    Guarantees:
+        Run twice: as once. Stopped half-way: the table has its rows, or none and its flows begin at the beginning.
+    """
+    session, files = loaded.workspace.session, loaded.workspace.files_of_lake
+    location = node.location or ""
+    state = table_state(session, location)
+    for folder in ("_auto_cdc", "_auto_cdc_deleted"):
+        files.delete(f"{location}/{folder}")
+    for index, flow in enumerate(node.flows):
+        context = context_of(loaded, node, flow, lambda _: None)
+        position = context.ledger.position(session)
+        entry = position.entry.after_reset(cleared=True)
+        if index == 0:
+            delta_table.empty(
+                session,
+                location,
+                app_id=context.ledger.app_id(state.table_id),
+                app_version=entry.number,
+                metadata=entry.to_json(),
+            )
+            context.ledger.found(entry, position.version)
+        else:
+            nothing = session.createDataFrame([], state.columns)
+            context.ledger.write(nothing, position, lambda entry=entry: entry, table_id=state.table_id)  # type: ignore[misc]
+        context.source_files.forget(session, flow.name)
+        files.delete(context.places.checkpoint)
+
+
+def read_again(loaded: Loaded, node: Node) -> None:
+    """Lets the flows of a table read their sources from the beginning; the rows that are there stay.
+
+    Guarantees:
+        Run twice: as once. Stopped half-way: some flows begin at the beginning already.
+    """
+    session, files = loaded.workspace.session, loaded.workspace.files_of_lake
+    state = table_state(session, node.location or "")
+    for flow in node.flows:
+        context = context_of(loaded, node, flow, lambda _: None)
+        position = context.ledger.position(session)
+        entry = replace(position.entry.after_reset(cleared=False), fingerprint="")
+        nothing = session.createDataFrame([], state.columns)
+        context.ledger.write(nothing, position, lambda entry=entry: entry, table_id=state.table_id)  # type: ignore[misc]
+        context.source_files.forget(session, flow.name)
+        files.delete(context.places.checkpoint)

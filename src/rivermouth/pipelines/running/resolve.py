@@ -1,0 +1,273 @@
+"""The graph of a pipeline, found by evaluating its queries: what each reads, and which columns it has."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
+
+from rivermouth.engine.query import auto_cdc
+from rivermouth.engine.query.query_table import QueryTable, prepare
+from rivermouth.errors import (
+    CdcColumnUnknown,
+    DefinitionInvalid,
+    PipelineCircle,
+    QueryNotStreaming,
+    QueryStreaming,
+    SnapshotInvalid,
+)
+from rivermouth.names import did_you_mean
+from rivermouth.pipelines.graph import Declared, FlowNode, Graph, Node, circle
+from rivermouth.pipelines.running.declared_columns import declared_columns, united
+from rivermouth.pipelines.running.reads import Evaluated, each_once
+from rivermouth.pipelines.spec import VIEWS, AutoCdc, Dataset, PythonQuery
+from rivermouth.pipelines.sql.qualifiers import without_qualifiers
+from rivermouth.ports.delta import delta_table
+from rivermouth.ports.internals import query_plans
+from rivermouth.schemas.column_types import nullable_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from rivermouth.pipelines.names import TableName
+    from rivermouth.pipelines.running.workspace import Workspace
+
+_NOT_HERE: Final = ("delta.autooptimize", "delta.feature.", "delta.minreaderversion", "delta.minwriterversion")
+"""Properties of Delta that only Databricks' writers know, or that Delta sets itself, in lower case."""
+
+VERSION_TYPES: Final[dict[type, T.DataType]] = {
+    int: T.LongType(),
+    str: T.StringType(),
+    dt.datetime: T.TimestampType(),
+    dt.date: T.DateType(),
+}
+"""Of versions of snapshots: the types of the columns that hold them."""
+
+
+class Resolver:
+    """Looks at the datasets of a pipeline in the order in which they read each other. Implements ``Nodes``.
+
+    Args:
+        workspace: Evaluates queries.
+        declared: What the pipeline's files define.
+        stand_ins: A folder for empty tables in the place of those that are not there yet; None makes the tables.
+    """
+
+    def __init__(self, workspace: Workspace, declared: Declared, stand_ins: str | None) -> None:
+        self.workspace = workspace
+        self.declared = declared
+        self._stand_ins = stand_ins
+        self._nodes: dict[TableName, Node] = {}
+        self._path: list[TableName] = []
+        self._versions: dict[str, T.DataType] = {}
+        workspace.nodes = self
+
+    def graph(self) -> Graph:
+        """All nodes, each behind those that it reads; their tables can be read afterwards.
+
+        Raises:
+            RivermouthError: What is wrong with a query, a name or a schema.
+        """
+        for name in [*self.declared.datasets, *(each for each in self.declared.flows if not each.schema)]:
+            self.node(name)
+        return Graph(tuple(self._nodes.values()), self.workspace.names)
+
+    def node(self, name: TableName) -> Node:
+        """See ``Nodes``.
+
+        Raises:
+            PipelineCircle: It is being looked at already.
+        """
+        if name in self._nodes:
+            return self._nodes[name]
+        dataset = self.declared.datasets.get(name)
+        if name in self._path:
+            at = None if dataset is None else str(dataset.at)
+            raise PipelineCircle(at=at, path=circle(self._path, name, self.workspace.names))
+        self._path.append(name)
+        try:
+            found = self._sink(name) if dataset is None else self._dataset(name, dataset)
+        finally:
+            self._path.pop()
+        self._nodes[name] = found
+        return found
+
+    def _sink(self, name: TableName) -> Node:
+        sink, flows = self.declared.sinks[name.table], self.declared.flows[name]
+        inputs = [each for flow in flows for each in self._streamed(flow, sink.name).inputs]
+        return Node(name, "sink", None, sink, flows, each_once(inputs))
+
+    def _dataset(self, name: TableName, dataset: Dataset) -> Node:
+        flows, shown = self.declared.flows[name], self.workspace.names.shown(name)
+        if dataset.kind in VIEWS:
+            evaluated = self.workspace.evaluate(flows[0].query, shown, dataset.at)
+            dataset = with_conditions(dataset, [evaluated.frame])
+            return Node(name, "view", dataset, None, flows, evaluated.inputs, evaluated.frame.schema)
+        if dataset.kind == "materialized_view" or (dataset.kind == "table" and len(flows) == 1):
+            evaluated = self.workspace.evaluate(flows[0].query, shown, dataset.at)
+            if not evaluated.frame.isStreaming:
+                flows = (replace(flows[0], kind="refresh"),)
+                return self._table(name, "materialized_view", dataset, flows, [evaluated], [evaluated.frame.schema])
+            if dataset.kind == "materialized_view":
+                fix = "remove STREAM or readStream from the query, or make it a streaming table"
+                raise QueryStreaming(at=str(dataset.at), dataset=shown, fix=fix)
+            return self._table(name, "streaming_table", dataset, flows, [evaluated], [evaluated.frame.schema])
+        found = [self._flow(flow, shown) for flow in flows]
+        schemas = [self._columns(flow, each.frame) for flow, each in zip(flows, found, strict=True)]
+        return self._table(name, "streaming_table", dataset, flows, found, schemas)
+
+    def _flow(self, flow: FlowNode, dataset: str) -> Evaluated:
+        """A flow of a streaming table as it was evaluated; snapshots, and what runs once, may be batches."""
+        if flow.kind == "auto_cdc_from_snapshot":
+            return self.workspace.evaluate(self._first_snapshot(flow), dataset, flow.at)
+        if flow.once:
+            return self.workspace.evaluate(flow.query, dataset, flow.at)
+        return self._streamed(flow, dataset)
+
+    def _streamed(self, flow: FlowNode, dataset: str) -> Evaluated:
+        evaluated = self.workspace.evaluate(flow.query, dataset, flow.at)
+        if not evaluated.frame.isStreaming:
+            fix = "read a stream: spark.readStream or STREAM(...); or make it a materialized view"
+            if any(each.name.startswith("read_files") for each in evaluated.inputs):
+                fix = "write STREAM read_files(...); or make it a materialized view"
+            raise QueryNotStreaming(at=str(flow.at), dataset=dataset, fix=fix)
+        return evaluated
+
+    def _columns(self, flow: FlowNode, frame: DataFrame) -> T.StructType:
+        """The columns that a flow brings to its table."""
+        if flow.cdc is None:
+            return frame.schema
+        check_columns(flow, flow.cdc, frame.columns)
+        with self.workspace.errors(flow.at, flow.name):
+            kind = self._versions.get(flow.name) or sequence_type(flow.cdc, frame)
+            return auto_cdc.target_columns(frame.schema, flow.cdc, kind)
+
+    def _first_snapshot(self, flow: FlowNode) -> PythonQuery:
+        """A query that gives the first snapshot of a flow; the type of its version is kept."""
+        query = flow.query
+        if not isinstance(query, PythonQuery):
+            msg = "snapshots are defined in Python"
+            raise TypeError(msg)
+        if not takes_version(query):
+            return query
+
+        def first() -> Any:
+            found = query.function(None)  # type: ignore[call-arg]
+            if not is_versioned(found):
+                raise SnapshotInvalid(at=str(flow.at), flow=flow.name)
+            self._versions[flow.name] = VERSION_TYPES[type(found[1])]
+            return found[0]
+
+        return PythonQuery(first, query.conf)
+
+    def _table(
+        self,
+        name: TableName,
+        kind: Literal["streaming_table", "materialized_view"],
+        dataset: Dataset,
+        flows: tuple[FlowNode, ...],
+        found: list[Evaluated],
+        schemas: list[T.StructType],
+    ) -> Node:
+        columns = declared_columns(dataset) or united(schemas)
+        inputs = each_once([each for one in found for each in one.inputs])
+        location = self.workspace.pipeline.table(name, dataset)
+        dataset = with_conditions(dataset, [each.frame for each in found])
+        node = Node(name, kind, dataset, None, flows, inputs, columns, location)
+        if columns is None:
+            return node
+        session, files = self.workspace.session, self.workspace.files_of_lake
+        if self._stand_ins is None:
+            prepare(session, files, self.table_of(node))
+        elif not delta_table.exists(files, location):
+            stand_in = f"{self._stand_ins}/{name}"
+            layout = delta_table.TableLayout(nullable_columns(columns))
+            delta_table.create(session, stand_in, layout, metadata="{}")
+            return replace(node, location=stand_in)
+        return node
+
+    def table_of(self, node: Node) -> QueryTable:
+        """How the table of a node is made."""
+        dataset: Any = node.dataset
+        properties = {
+            key: value
+            for key, value in dataset.properties.items()
+            if key.lower().startswith("delta.") and not key.lower().startswith(_NOT_HERE)
+        }
+        return QueryTable(
+            dataset=self.workspace.names.shown(node.name),
+            location=node.location or "",
+            columns=node.columns,
+            partition_by=dataset.partition_by,
+            cluster_by=dataset.cluster_by,
+            properties=properties,
+            comment=dataset.comment,
+            at=str(dataset.at),
+        )
+
+
+def with_conditions(dataset: Dataset, frames: list[DataFrame]) -> Dataset:
+    """The dataset with expectations that hold for the rows of its queries, without the names of tables in them.
+
+    Raises:
+        DefinitionInvalid: A view has an expectation with dead letters, for which only a table has a place.
+    """
+    said = dataset.expectations
+    if dataset.kind in VIEWS and any(each.action == "dead_letter" for each in said):
+        detail = "a view has no dead letters"
+        fix = "write the expectation at the table that reads the view"
+        raise DefinitionInvalid(at=str(dataset.at), definition=f"view {dataset.name}", detail=detail, fix=fix)
+    if not any("." in each.condition for each in said):
+        return dataset
+    columns, qualified = set[str](), dict[str, set[str]]()
+    for frame in frames:
+        columns |= {name.lower() for name in frame.columns}
+        for table, names in query_plans.qualified_columns(frame).items():
+            qualified.setdefault(table, set()).update(names)
+    conditions = [
+        replace(each, condition=without_qualifiers(each.condition, columns, qualified, dataset.at)) for each in said
+    ]
+    return replace(dataset, expectations=tuple(conditions))
+
+
+def takes_version(query: PythonQuery) -> bool:
+    """Whether the function of snapshots takes the newest version that is known."""
+    code = getattr(query.function, "__code__", None)
+    return code is not None and code.co_argcount > 0
+
+
+def is_versioned(found: Any) -> bool:
+    """Whether a function of snapshots returned a frame and a version that can be kept."""
+    return isinstance(found, tuple) and len(found) == 2 and type(found[1]) in VERSION_TYPES  # noqa: PLR2004 - a pair
+
+
+def sequence_type(cdc: AutoCdc, frame: DataFrame) -> T.DataType:
+    """The type of what orders the changes of a flow; of snapshots, whose order is their time, a timestamp."""
+    if cdc.sequence_by is None:
+        return T.TimestampType()
+    return frame.selectExpr(cdc.sequence_by).schema[0].dataType
+
+
+def check_columns(flow: FlowNode, cdc: AutoCdc, columns: list[str]) -> None:
+    """Nothing, if the columns that an AUTO CDC flow names are among those of its changes.
+
+    Raises:
+        CdcColumnUnknown: One is not.
+    """
+    known = {each.lower() for each in columns}
+    lists = {
+        "keys": cdc.keys,
+        "column_list": cdc.columns,
+        "except_column_list": cdc.except_columns,
+        "track_history_column_list": cdc.track_history_columns,
+        "track_history_except_column_list": cdc.track_history_except_columns,
+        "ignore_null_updates_column_list": cdc.ignore_null_updates_columns,
+        "ignore_null_updates_except_column_list": cdc.ignore_null_updates_except_columns,
+    }
+    for argument, listed in lists.items():
+        for column in listed:
+            if column.lower() not in known:
+                fix = did_you_mean(column, columns)
+                raise CdcColumnUnknown(at=str(flow.at), flow=flow.name, argument=argument, column=column, fix=fix)

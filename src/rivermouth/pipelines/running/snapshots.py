@@ -1,0 +1,97 @@
+"""AUTO CDC from snapshots: a target that is kept as the newest snapshot of its source, or as all of them in turn."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+from rivermouth import names
+from rivermouth.domain.query.query_entry import QueryCounts
+from rivermouth.engine.query import auto_cdc
+from rivermouth.engine.query.streaming import run_batch
+from rivermouth.errors import SnapshotInvalid
+from rivermouth.pipelines.running.flow_runs import opened
+from rivermouth.pipelines.running.reads import in_own_session
+from rivermouth.pipelines.running.resolve import VERSION_TYPES, is_versioned, takes_version
+from rivermouth.pipelines.spec import PythonQuery
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from rivermouth.engine.query.query_run import QueryContext, QueryRun
+    from rivermouth.pipelines.graph import FlowNode
+    from rivermouth.pipelines.running.load import Loaded
+
+
+def run_snapshots(loaded: Loaded, flow: FlowNode, context: QueryContext) -> QueryCounts:
+    """Merges the snapshots that are new; where a function gives them, one after the other until there is none.
+
+    Raises:
+        SnapshotInvalid: The function returned something else than a frame and its version.
+        RivermouthError: The typed reason why a snapshot could not be merged.
+    """
+    counts, query = QueryCounts(), flow.query
+    if not isinstance(query, PythonQuery) or not takes_version(query):
+        frame = in_own_session(loaded.workspace.evaluate(query, context.dataset, flow.at)).frame
+        run = opened(loaded, context, frame)
+        _merge(flow, run, frame, dt.datetime.now(dt.UTC))
+        return run.counts
+    while True:
+        found: list[Any] = []
+        newest = _newest(loaded, context)
+
+        def next_frame(newest: Any = newest, found: list[Any] = found) -> Any:
+            found.append(query.function(newest))  # type: ignore[call-arg]
+            # A frame stands for none, so that the workspace has one to look at.
+            return loaded.workspace.session.range(0) if found[0] is None else _checked(found[0], flow)[0]
+
+        evaluated = loaded.workspace.evaluate(PythonQuery(next_frame, query.conf), context.dataset, flow.at)
+        if found[0] is None:
+            return counts
+        frame = in_own_session(evaluated).frame
+        run = opened(loaded, context, frame)
+        _merge(flow, run, frame, found[0][1])
+        counts += run.counts
+
+
+def _checked(found: Any, flow: FlowNode) -> tuple[DataFrame, Any]:
+    if not is_versioned(found):
+        raise SnapshotInvalid(at=str(flow.at), flow=flow.name)
+    pair: tuple[DataFrame, Any] = found
+    return pair
+
+
+def _newest(loaded: Loaded, context: QueryContext) -> Any:
+    """The version of the newest snapshot that the target has; None before the first."""
+    lines = context.ledger.position(loaded.workspace.session).entry.offsets
+    if not lines:
+        return None
+    kind, text = json.loads(lines[0])["snapshot"], json.loads(lines[1])
+    if kind == "datetime":
+        return dt.datetime.fromisoformat(text)
+    return dt.date.fromisoformat(text) if kind == "date" else text
+
+
+def _merge(flow: FlowNode, run: QueryRun, frame: DataFrame, version: Any) -> None:
+    cdc = flow.cdc
+    if cdc is None:
+        msg = "a flow of snapshots has settings of AUTO CDC"
+        raise TypeError(msg)
+    kind = VERSION_TYPES[type(version)]
+    target = auto_cdc.open_target(frame.sparkSession, run, cdc, kind, snapshots=True)
+    text = version.isoformat() if isinstance(version, (dt.date, dt.datetime)) else version
+    lines = (json.dumps({"snapshot": type(version).__name__}), json.dumps(text))
+    rows = _with_mark(frame, F.lit(text).cast(kind))
+    run_batch(rows, run.position.entry.batch_id + 1, lines, run, auto_cdc.CdcBatch(target))
+
+
+def _with_mark(frame: DataFrame, version: Any) -> DataFrame:
+    """The rows of a snapshot, and one that stands for the whole: what it does not hold is deleted."""
+    ways = {names.DELETE: F.lit(False), names.TRUNCATE: F.lit(False), names.SEQUENCE: version}
+    rows = frame.withColumns(ways)
+    nothing = [F.lit(None).cast(each.dataType).alias(each.name) for each in frame.schema]
+    one = frame.sparkSession.range(1).select(*nothing)
+    return one.withColumns({**ways, names.TRUNCATE: F.lit(True)}).unionByName(rows)

@@ -1,0 +1,109 @@
+"""The SQL of a pipeline as Spark takes it: names, table functions and parameters replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from rivermouth.errors import SqlFunctionRefused
+from rivermouth.names import quoted
+from rivermouth.pipelines.files.cloud_files_call import path_and_options
+from rivermouth.pipelines.graph import Input
+from rivermouth.pipelines.sql.file_metadata import COLUMN as METADATA
+from rivermouth.pipelines.sql.rewrite import rewritten
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from rivermouth.pipelines.spec import SourceLine
+    from rivermouth.pipelines.sql.sources import Reference, TableFunction
+
+_FILE_FORMATS: Final = frozenset({"delta", "parquet", "json", "csv", "orc", "text", "avro", "binaryfile", "xml"})
+_KAFKA_NAMES: Final = {"bootstrapservers": "kafka.bootstrap.servers", "startingoffsets": "startingOffsets"}
+
+
+class SqlSources(Protocol):
+    """What SQL reads from."""
+
+    session: Any
+    """The pipeline's session."""
+    params: Mapping[str, str]
+    """Values of parameters."""
+
+    def table_of_parts(self, parts: tuple[str, ...], *, stream: bool, options: Mapping[str, str]) -> DataFrame | None:
+        """A frame of a table; None where Spark itself is to find it."""
+
+    def files_by_sql(self, path: str, options: Mapping[str, str], *, stream: bool) -> DataFrame:
+        """A frame of ``read_files`` or ``cloud_files``."""
+
+    def located(self, path: str) -> str:
+        """A path as Spark finds it."""
+
+    def note(self, what: Input) -> None:
+        """Hears what is read."""
+
+    def secret(self, scope: str, key: str) -> str:
+        """A secret."""
+
+
+def spark_sql(text: str, workspace: SqlSources, at: SourceLine) -> str:
+    """A statement as Spark takes it; for its tables and table functions there are temporary views afterwards.
+
+    Raises:
+        RivermouthError: A name, a parameter or a table function cannot be resolved.
+    """
+    views: dict[str, str] = {}
+
+    def view(frame: DataFrame, wanted: str) -> str:
+        name = wanted
+        while views.get(name, wanted) != wanted or name in views:
+            name = f"{name}_"
+        views[name] = wanted
+        frame.createOrReplaceTempView(quoted(name))
+        return quoted(name)
+
+    def table(reference: Reference) -> str | None:
+        parts, stream = reference.parts, reference.is_streaming
+        if len(parts) == 2 and parts[0].lower() in _FILE_FORMATS:  # noqa: PLR2004 - a format and a path
+            return _path(parts, workspace, view, stream=stream)
+        frame = workspace.table_of_parts(parts, stream=stream, options=reference.options)
+        if frame is None:
+            workspace.note(Input(f"table {'.'.join(parts)}", stream, inside=False))
+            return None
+        return view(frame, parts[-1])
+
+    def function(call: TableFunction) -> str:
+        frame = _called(call, workspace)
+        return view(frame.select("*", METADATA) if call.names_metadata else frame, f"{call.name}_source")
+
+    params, secret = workspace.params, workspace.secret
+    return rewritten(text, table=table, function=function, params=params, secret=secret, at=at)
+
+
+def _path(
+    parts: tuple[str, ...], workspace: SqlSources, view: Callable[[DataFrame, str], str], *, stream: bool
+) -> str | None:
+    kind, place = parts[0].lower(), workspace.located(parts[1])
+    workspace.note(Input(f"{kind} {place}", stream, inside=False, location=place if kind == "delta" else None))
+    if stream:
+        frame = workspace.session.readStream.format(kind).load(place)
+        return view(frame, f"{kind}_source")
+    return f"{kind}.{quoted(place)}"
+
+
+def _called(call: TableFunction, workspace: SqlSources) -> DataFrame:
+    """The frame of a table function."""
+    options = call.options(workspace.secret)
+    if call.name in ("read_files", "cloud_files"):
+        positional = call.positional(workspace.secret)
+        if call.name == "cloud_files":
+            path, given = path_and_options([*positional, options], at=call.at)
+            return workspace.files_by_sql(path, {"inferColumnTypes": "false", **given}, stream=True)
+        path = positional[0] if positional else options.pop("path", "")
+        return workspace.files_by_sql(path, options, stream=call.is_streaming)
+    if call.name == "read_kafka":
+        given = {_KAFKA_NAMES.get(name.lower(), name): value for name, value in options.items()}
+        reader = workspace.session.readStream if call.is_streaming else workspace.session.read
+        found: DataFrame = reader.format("kafka").options(**given).load()
+        return found
+    raise SqlFunctionRefused(at=call.at, function=call.name)

@@ -1,0 +1,212 @@
+"""An update of a pipeline: its datasets refreshed in the order in which they read each other, side by side."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, Literal
+
+from rivermouth.domain.query.query_entry import NO_COUNTS, QueryCounts
+from rivermouth.engine.query.query_events import (
+    FlowCompleted,
+    FlowFailed,
+    FlowRetried,
+    FlowSkipped,
+    FlowStarted,
+    QueryEvent,
+)
+from rivermouth.errors import RivermouthError
+from rivermouth.pipelines.running.refresh_node import refresh_node
+from rivermouth.spec import duration_s
+
+if TYPE_CHECKING:
+    from rivermouth.engine.query.query_events import QueryListener
+    from rivermouth.pipelines.graph import FlowNode, Node
+    from rivermouth.pipelines.names import TableName
+    from rivermouth.pipelines.running.load import Loaded
+
+Result = Literal["completed", "failed", "skipped"]
+_SIDE_BY_SIDE: Final = 4
+_TRIES: Final = 8
+_LONGEST_WAIT_S: Final = 60.0
+_INTERVAL: Final = "pipelines.trigger.interval"
+_DEFAULT_INTERVAL_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetOutcome:
+    """What an update came to for one dataset or sink.
+
+    Attributes:
+        dataset: Its name.
+        result: ``completed``, ``failed`` or ``skipped``.
+        counts: Of all batches of all of its flows.
+        seconds: How long it took.
+        error: Why it failed.
+        reason: Why it was skipped, or what was done.
+    """
+
+    dataset: str
+    result: Result
+    counts: QueryCounts = NO_COUNTS
+    seconds: float = 0.0
+    error: RivermouthError | None = None
+    reason: str = ""
+
+
+@dataclass
+class Update:
+    """One update at work.
+
+    Attributes:
+        loaded: The pipeline.
+        listener: Gets the events, one at a time.
+        stopping: Set when it shall end after the batches in hand.
+        step: Called at each step of a batch, for tests of crashes.
+    """
+
+    loaded: Loaded
+    listener: QueryListener
+    stopping: threading.Event = field(default_factory=threading.Event)
+    step: Callable[[str], None] = lambda _: None
+
+    def __post_init__(self) -> None:
+        self._told = threading.Lock()
+
+    def tell(self, event: QueryEvent) -> None:
+        """Hands an event on."""
+        with self._told:
+            self.listener(event)
+
+    def run(self, chosen: Collection[TableName] | None = None) -> list[DatasetOutcome]:
+        """Refreshes the datasets of these names, or all; each behind those that it reads.
+
+        Returns:
+            An outcome for each table and sink, in the order of the graph. One that failed did not stop others, but for
+            those that read it.
+        """
+        nodes = [node for node in self.loaded.graph.nodes if node.kind != "view"]
+        nodes = [node for node in nodes if chosen is None or node.name in chosen]
+        outcomes: dict[TableName, DatasetOutcome] = {}
+        waiting, running = list(nodes), dict[Future[DatasetOutcome], "Node"]()
+        names = {node.name for node in nodes}
+        with ThreadPoolExecutor(_SIDE_BY_SIDE, thread_name_prefix="rivermouth-dataset") as pool:
+            while waiting or running:
+                for node in list(waiting):
+                    before = self.loaded.graph.upstream(node) & names
+                    if not before <= set(outcomes):
+                        continue
+                    waiting.remove(node)
+                    if reason := self._keeps_from(before, outcomes):
+                        outcomes[node.name] = self._skipped(node, reason)
+                    else:
+                        running[pool.submit(self._refresh, node)] = node
+                if running:
+                    done, _ = wait(running, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        outcomes[running.pop(future).name] = future.result()
+        return [outcomes[node.name] for node in nodes]
+
+    def follow(self, chosen: Collection[TableName] | None = None) -> list[DatasetOutcome]:
+        """Goes on until it is stopped: each flow looks for rows at its interval, a view is computed when it can be new.
+
+        Returns:
+            An outcome for each table and sink, in the order of the graph.
+        """
+        nodes = [node for node in self.loaded.graph.nodes if node.kind != "view"]
+        nodes = [node for node in nodes if chosen is None or node.name in chosen]
+        flows = [(node, flow) for node in nodes for flow in node.flows]
+        outcomes: dict[TableName, DatasetOutcome] = {
+            node.name: DatasetOutcome(self._shown(node), "completed") for node in nodes
+        }
+        with ThreadPoolExecutor(max(1, len(flows)), thread_name_prefix="rivermouth-flow") as pool:
+            done = {pool.submit(self._follow, node, flow): node for node, flow in flows}
+            for future, node in done.items():
+                before, found = outcomes[node.name], future.result()
+                counts = before.counts + found.counts
+                outcomes[node.name] = replace(before if before.error is not None else found, counts=counts)
+        return [outcomes[node.name] for node in nodes]
+
+    def _follow(self, node: Node, flow: FlowNode) -> DatasetOutcome:
+        started, shown, counts, failures = time.monotonic(), self._shown(node), QueryCounts(), 0
+        interval_s, error = interval(self.loaded, flow), None
+        once = flow.once or flow.kind in ("refresh", "auto_cdc_from_snapshot")
+        self.tell(FlowStarted(shown, flow.name))
+        while not self.stopping.is_set():
+            error = None
+            try:
+                done = refresh_node(
+                    self.loaded,
+                    node,
+                    flow,
+                    self.tell,
+                    self.stopping,
+                    self.step,
+                    interval_s=None if once else interval_s,
+                )
+                counts, failures = counts + done.counts, 0
+            except RivermouthError as found:
+                error, failures = found.located(str(flow.at)), failures + 1
+                wait_s = min(_LONGEST_WAIT_S, 2.0**failures)
+                if failures >= _TRIES or not may_pass(error):
+                    self.tell(FlowFailed(shown, flow.name, str(error), error.code))
+                    break
+                self.tell(FlowRetried(shown, flow.name, str(error), wait_s))
+                self.stopping.wait(wait_s)
+            if flow.once and error is None:
+                break
+            if once and error is None:
+                self.stopping.wait(interval_s)
+        seconds = time.monotonic() - started
+        if error is not None:
+            return DatasetOutcome(shown, "failed", counts, seconds, error)
+        self.tell(FlowCompleted(shown, flow.name, counts, 0, seconds))
+        return DatasetOutcome(shown, "completed", counts, seconds)
+
+    def _keeps_from(self, before: set[TableName], outcomes: dict[TableName, DatasetOutcome]) -> str:
+        if self.stopping.is_set():
+            return "the update was stopped"
+        failed = [outcomes[name].dataset for name in before if outcomes[name].result != "completed"]
+        return f"{failed[0]}, which it reads, was not refreshed" if failed else ""
+
+    def _skipped(self, node: Node, reason: str) -> DatasetOutcome:
+        shown = self._shown(node)
+        self.tell(FlowSkipped(shown, node.flows[0].name if node.flows else shown, reason))
+        return DatasetOutcome(shown, "skipped", reason=reason)
+
+    def _shown(self, node: Node) -> str:
+        return node.name.table if node.kind == "sink" else self.loaded.graph.names.shown(node.name)
+
+    def _refresh(self, node: Node) -> DatasetOutcome:
+        started, shown, counts, reason = time.monotonic(), self._shown(node), QueryCounts(), ""
+        for flow in node.flows:
+            begun = time.monotonic()
+            self.tell(FlowStarted(shown, flow.name))
+            try:
+                done = refresh_node(self.loaded, node, flow, self.tell, self.stopping, self.step)
+            except RivermouthError as error:
+                found = error.located(str(flow.at))
+                self.tell(FlowFailed(shown, flow.name, str(found), found.code))
+                return DatasetOutcome(shown, "failed", counts, time.monotonic() - started, found)
+            counts, reason = counts + done.counts, done.reason
+            self.tell(FlowCompleted(shown, flow.name, done.counts, done.late_rows, time.monotonic() - begun))
+        return DatasetOutcome(shown, "completed", counts, time.monotonic() - started, reason=reason)
+
+
+def interval(loaded: Loaded, flow: FlowNode) -> float:
+    """How often a flow looks for rows, in seconds: ``pipelines.trigger.interval`` of the flow, then of the pipeline."""
+    said = flow.query.conf.get(_INTERVAL) or loaded.pipeline.configuration.get(_INTERVAL)
+    return float(str(duration_s(said))) if said else _DEFAULT_INTERVAL_S
+
+
+def may_pass(error: RivermouthError) -> bool:
+    """Whether a flow that goes on is tried again: what Spark says may pass, what we have found out does not."""
+    return error.code in ("QUERY_FAILED", "COMMIT_LOST", "QUERY_INVALID")
+
+
+def failed(outcomes: Sequence[DatasetOutcome]) -> list[DatasetOutcome]:
+    """Those that failed."""
+    return [each for each in outcomes if each.result == "failed"]

@@ -1,0 +1,258 @@
+"""The queries of a pipeline in a session of Spark's: each is evaluated there, and what it reads is found and noted."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, DataFrameReader
+from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
+from pyspark.sql.streaming.readwriter import DataStreamReader
+
+from rivermouth.errors import DatasetUnknown, QueryFunctionFailed, QueryInvalid, RivermouthError, first_line
+from rivermouth.names import did_you_mean
+from rivermouth.pipelines.files.planning import FileSite
+from rivermouth.pipelines.files.sources import read_files, stream_files
+from rivermouth.pipelines.graph import Declared, Input, Node
+from rivermouth.pipelines.names import TableName
+from rivermouth.pipelines.python.files import user_line
+from rivermouth.pipelines.python.registry import Reader, Registry, collecting
+from rivermouth.pipelines.running.reads import Evaluated, Reads
+from rivermouth.pipelines.running.sql_text import spark_sql
+from rivermouth.pipelines.session.pipeline_session import PipelineSession, is_unknown_table
+from rivermouth.pipelines.spec import Query, SourceLine, SqlQuery
+from rivermouth.ports.delta import delta_table
+from rivermouth.ports.internals import sessions
+from rivermouth.ports.internals.query_plans import WHOLE_PLANS
+from rivermouth.rows import row_expectations
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from rivermouth.pipelines.running.pipeline import Pipeline
+    from rivermouth.ports.lake.lake_files import LakeFiles
+
+
+class Nodes(Protocol):
+    """Gives the datasets of the pipeline, with tables that can be read."""
+
+    declared: Declared
+    """What the files define."""
+
+    def node(self, name: TableName) -> Node:
+        """The node of a dataset, which is looked at now if it was not yet."""
+
+
+class Workspace(Reader):
+    """Evaluates queries. Implements the session's ``Catalogue``, and the reader of ``dlt.read``.
+
+    Args:
+        pipeline: The pipeline.
+        spark: The session whose context it uses.
+        files: The files of the lake.
+        registry: What the pipeline's files define, and where.
+        state: The folder in which sources of files keep what they know.
+    """
+
+    def __init__(
+        self, pipeline: Pipeline, spark: SparkSession, files: LakeFiles, registry: Registry, *, state: str
+    ) -> None:
+        self.pipeline = pipeline
+        self.names = pipeline.names
+        self.params = pipeline.configuration
+        self.files_of_lake = files
+        self.registry = registry
+        self.session = PipelineSession(spark, self)
+        self.lock = threading.RLock()
+        self.nodes: Nodes | None = None
+        self._state = state
+        self._reads: list[Reads] = []
+        self._hidden = 0
+        registry.reader = self
+        for name, value in {**WHOLE_PLANS, **pipeline.configuration}.items():
+            self.session.conf.set(name, value)
+
+    def evaluate(self, query: Query, dataset: str, at: SourceLine) -> Evaluated:
+        """The frame of a query, as it is now, and what it reads.
+
+        Raises:
+            QueryFunctionFailed: The function raised an error.
+            QueryInvalid: Spark refuses the query.
+            DatasetUnknown: It reads a table that is nowhere.
+        """
+        reads = Reads(dataset, at, query.schema if isinstance(query, SqlQuery) else None)
+        with self.lock, collecting(self.registry), self.settings(query.conf), self.errors(at, dataset):
+            self._reads.append(reads)
+            try:
+                frame = self._frame(query, dataset, at)
+            finally:
+                self._reads.pop()
+        return Evaluated(frame, tuple(reads.found.values()))
+
+    def _frame(self, query: Query, dataset: str, at: SourceLine) -> DataFrame:
+        if isinstance(query, SqlQuery):
+            return self.session.plain_sql(spark_sql(query.text, self, query.at))
+        try:
+            frame = query.function()
+        except (RivermouthError, PySparkException):
+            raise
+        except Exception as error:
+            line = user_line(self.registry, error, self.pipeline.root) or at
+            kind, detail = type(error).__name__, first_line(error)
+            raise QueryFunctionFailed(at=str(line), dataset=dataset, error=kind, detail=detail) from error
+        if not isinstance(frame, DataFrame):
+            detail = f"it returned {type(frame).__name__}, and no frame"
+            raise QueryFunctionFailed(at=str(at), dataset=dataset, error="TypeError", detail=detail)
+        return frame
+
+    @contextmanager
+    def settings(self, conf: Mapping[str, str]) -> Iterator[None]:
+        """Spark's settings hold in the block."""
+        before = {name: self.session.conf.get(name, None) for name in conf}
+        for name, value in conf.items():
+            self.session.conf.set(name, value)
+        try:
+            yield
+        finally:
+            for name, old in before.items():
+                if old is None:
+                    self.session.conf.unset(name)
+                else:
+                    self.session.conf.set(name, old)
+
+    @contextmanager
+    def errors(self, at: SourceLine, dataset: str) -> Iterator[None]:
+        """Errors of Spark's within the block become typed ones, with their place."""
+        try:
+            yield
+        except PySparkException as error:
+            line = user_line(self.registry, error, self.pipeline.root)
+            raise self._refused(error, str(line or at), dataset) from error
+        except RivermouthError as error:
+            raise error.located(str(at)) from error.__cause__
+
+    def _refused(self, error: PySparkException, place: str, dataset: str) -> RivermouthError:
+        if is_unknown_table(error):
+            name = str((error.getMessageParameters() or {}).get("relationName", "a table")).replace("`", "")
+            known = [] if self.nodes is None else [self.names.shown(each) for each in self.nodes.declared.datasets]
+            fix = did_you_mean(name, known)
+            return DatasetUnknown(at=place, reader=dataset, name=name, fix=fix)
+        return QueryInvalid(at=place, dataset=dataset, detail=first_line(error))
+
+    def activate(self) -> None:
+        """Delta takes its settings from the session that is the thread's: from now on this one, in this thread."""
+        sessions.make_active(self.session)
+
+    # What sessions ask
+
+    def read(self, name: str, *, stream: bool) -> DataFrame:
+        """See ``Reader``."""
+        return self.session.readStream.table(name) if stream else self.session.read.table(name)
+
+    def table(self, name: str, *, stream: bool, options: Mapping[str, str]) -> DataFrame | None:
+        """See ``Catalogue``."""
+        resolved = self.names.resolve(name, self._reads[-1].schema if self._reads else None)
+        return self.table_named(resolved, stream=stream, options=options)
+
+    def table_of_parts(self, parts: tuple[str, ...], *, stream: bool, options: Mapping[str, str]) -> DataFrame | None:
+        """As ``table``, of the parts of a name in SQL."""
+        resolved = self.names.of_parts(parts, self._reads[-1].schema if self._reads else None)
+        return self.table_named(resolved, stream=stream, options=options)
+
+    def table_named(self, name: TableName | None, *, stream: bool, options: Mapping[str, str]) -> DataFrame | None:
+        """A frame of a dataset, or of a table of the lake; None where there is none of this name."""
+        if name is None:
+            return None
+        with self.lock:
+            if self.nodes is not None and name in self.nodes.declared.datasets:
+                return self._dataset(self.nodes.node(name), stream=stream, options=options)
+            location = self.pipeline.table(name)
+            if not delta_table.exists(self.files_of_lake, location):
+                return None
+            self.note(Input(str(name), stream, inside=False, location=location))
+            return self._delta(location, stream=stream, options=options)
+
+    def _dataset(self, node: Node, *, stream: bool, options: Mapping[str, str]) -> DataFrame:
+        shown = self.names.shown(node.name)
+        self.note(Input(shown, stream, inside=True, location=node.location))
+        if node.kind == "view":
+            frame = self.evaluate(node.flows[0].query, shown, node.at).frame
+            expectations = node.dataset.expectations if node.dataset is not None else ()
+            with self.errors(node.at, shown):
+                return row_expectations.passed(frame, expectations)
+        if node.columns is None:
+            fix = f'give it a schema, or a flow: @dp.append_flow(target="{shown}")'
+            raise DatasetUnknown(at=str(node.at), reader="a query", name=f"{shown}, which no flow writes,", fix=fix)
+        return self._delta(node.location or "", stream=stream, options=options)
+
+    def _delta(self, location: str, *, stream: bool, options: Mapping[str, str]) -> DataFrame:
+        reader: Any = DataStreamReader(self.session) if stream else DataFrameReader(self.session)
+        found: DataFrame = reader.format("delta").options(**options).load(location)
+        return found
+
+    def sql(self, text: str) -> str:
+        """See ``Catalogue``."""
+        with self.lock:
+            return spark_sql(text, self, self.registry.here())
+
+    def files(self, path: str, options: Mapping[str, str], schema: T.StructType | str | None) -> DataFrame:
+        """See ``Catalogue``."""
+        self.note(Input(f"files {path}", stream=True, inside=False))
+        with self._unseen():
+            return stream_files(self.session, self.pipeline.located(path), options, schema=schema, site=self.site())
+
+    def files_by_sql(self, path: str, options: Mapping[str, str], *, stream: bool) -> DataFrame:
+        """A frame of ``read_files`` or ``cloud_files``."""
+        self.note(Input(f"read_files {path}", stream, inside=False))
+        place = self.pipeline.located(path)
+        given = {name: value for name, value in options.items() if name.lower() != "schema"}
+        schema = next((value for name, value in options.items() if name.lower() == "schema"), None)
+        with self._unseen():
+            if stream:
+                return stream_files(self.session, place, given, schema=schema, site=self.site(), infers_types=True)
+            return read_files(self.session, place, given, schema=schema, site=self.site())
+
+    @contextmanager
+    def _unseen(self) -> Iterator[None]:
+        """What is read in the block is not noted: it is how a source of files reads, and no source of its own."""
+        self._hidden += 1
+        try:
+            yield
+        finally:
+            self._hidden -= 1
+
+    def site(self) -> FileSite:
+        """Where the source of files belongs that the query reads which is evaluated now."""
+        reads = self._reads[-1] if self._reads else None
+        folder = f"{self._state}/{(reads.dataset if reads else 'query').replace('/', '_')}"
+        return FileSite(folder, self.pipeline.paths, reads.at if reads else None)
+
+    def located(self, path: str) -> str:
+        """See ``Catalogue``."""
+        return self.pipeline.located(path)
+
+    def reads(self, what: str, *, stream: bool = False) -> None:
+        """See ``Catalogue``."""
+        self.note(Input(what, stream, inside=False))
+
+    def note(self, what: Input) -> None:
+        """Hears what the query reads which is evaluated now."""
+        if self._reads and not self._hidden:
+            self._reads[-1].note(what)
+
+    def kafka(self, options: Mapping[str, str]) -> Mapping[str, str]:
+        """See ``Catalogue``: Kafka's own classes in the place of Databricks' shaded ones, and what the project says."""
+        found = {key: value.replace("kafkashaded.", "") for key, value in options.items() if "kafkashaded." in value}
+        given, servers = {key.lower() for key in options}, self.pipeline.project.bootstrap_servers
+        if options.get("kafka.bootstrap.servers", servers) == servers:
+            known = {"bootstrap.servers": servers, **self.pipeline.project.kafka_options()}
+            found |= {f"kafka.{key}": value for key, value in known.items() if f"kafka.{key}" not in given}
+        return found
+
+    def secret(self, scope: str, key: str) -> str:
+        """A secret, as ``dbutils.secrets.get`` gives it."""
+        secrets: Callable[[str, str], str] = self.registry.secret
+        return secrets(scope, key)

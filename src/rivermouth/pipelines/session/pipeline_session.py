@@ -1,0 +1,243 @@
+"""``spark`` as pipeline files see it: a real session, in which the pipeline's datasets are found by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql.conf import RuntimeConfig
+from pyspark.sql.streaming.readwriter import DataStreamReader
+
+from rivermouth.decoding.jvm.java_objects import java_session
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+AUTO_LOADER = "cloudfiles"
+
+
+class Catalogue(Protocol):
+    """What a session asks for the names and places that only a pipeline knows."""
+
+    def table(self, name: str, *, stream: bool, options: Mapping[str, str]) -> DataFrame | None:
+        """A frame of the table ``name``; None where Spark itself is to find it."""
+
+    def sql(self, text: str) -> str:
+        """``text`` with the pipeline's names, parameters and table functions as Spark finds them."""
+
+    def files(self, path: str, options: Mapping[str, str], schema: StructType | str | None) -> DataFrame:
+        """A stream of the files in a folder: Auto Loader."""
+
+    def located(self, path: str) -> str:
+        """A path of Databricks' as one of this lake; others as they are."""
+
+    def reads(self, what: str, *, stream: bool = False) -> None:
+        """Hears of a source that is no dataset of the pipeline."""
+
+    def kafka(self, options: Mapping[str, str]) -> Mapping[str, str]:
+        """Options of Spark's Kafka source, with what the project says of its cluster."""
+
+
+class PipelineSession(SparkSession):
+    """A session of Spark's with temporary views and settings of its own.
+
+    Args:
+        spark: The session whose context and catalog it shares.
+        catalogue: Finds the pipeline's datasets.
+    """
+
+    def __init__(self, spark: SparkSession, catalogue: Catalogue) -> None:
+        super().__init__(spark.sparkContext, java_session(spark).newSession())
+        self.catalogue = catalogue
+        self._settings = _Settings(java_session(self).conf())
+
+    @property
+    def conf(self) -> RuntimeConfig:
+        """The session's settings; also those that only the pipeline knows."""
+        return self._settings
+
+    @property
+    def read(self) -> DataFrameReader:
+        """A reader that finds datasets by name."""
+        return _BatchReader(self)
+
+    @property
+    def readStream(self) -> DataStreamReader:  # noqa: N802
+        """A reader of streams that finds datasets by name, and files by Auto Loader."""
+        return _StreamReader(self)
+
+    def table(self, tableName: str) -> DataFrame:  # noqa: N803
+        """A batch frame of a dataset or table."""
+        return self.read.table(tableName)
+
+    def sql(self, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:  # noqa: N803
+        """A query over datasets and tables."""
+        text = self.catalogue.sql(sqlQuery)
+        return super().sql(text, args, **kwargs) if args is not None else super().sql(text, **kwargs)
+
+    def plain_sql(self, text: str) -> DataFrame:
+        """A query that is Spark's SQL already."""
+        return super().sql(text)
+
+    def stop(self) -> None:
+        """Nothing: a file of a pipeline does not end the session of all."""
+
+
+class _Settings(RuntimeConfig):
+    """Settings of Spark's, and others that Spark does not let a session set, which are kept here."""
+
+    def __init__(self, java: Any) -> None:
+        super().__init__(java)
+        self._kept: dict[str, str] = {}
+
+    def set(self, key: str, value: Any) -> None:
+        """Sets it, for the code that asks for it and for Spark, if that takes it."""
+        try:
+            super().set(key, value)
+        except AnalysisException:
+            self._kept[key] = str(value)
+
+    def get(self, key: str, *default: Any) -> str | None:
+        """The value.
+
+        Raises:
+            PySparkException: There is none, and no default was given.
+        """
+        return self._kept[key] if key in self._kept else super().get(key, *default)
+
+
+class _BatchReader(DataFrameReader):
+    def __init__(self, spark: PipelineSession) -> None:
+        super().__init__(spark)
+        self._catalogue = spark.catalogue
+        self._format: str | None = None
+        self._options: dict[str, str] = {}
+
+    def format(self, source: str) -> DataFrameReader:
+        self._format = source.lower()
+        return super().format(source)
+
+    def option(self, key: str, value: Any) -> DataFrameReader:
+        self._options[key] = _text(value)
+        return super().option(key, value)
+
+    def options(self, **options: Any) -> DataFrameReader:
+        self._options |= {key: _text(value) for key, value in options.items()}
+        return super().options(**options)
+
+    def table(self, tableName: str) -> DataFrame:  # noqa: N803
+        found = self._catalogue.table(tableName, stream=False, options=self._options)
+        if found is not None:
+            return found
+        self._catalogue.reads(f"table {tableName}")
+        return super().table(tableName)
+
+    def load(self, path: Any = None, format: str | None = None, schema: Any = None, **options: Any) -> DataFrame:  # noqa: A002
+        kind = (format or self._format or "").lower()
+        if isinstance(path, str):
+            path = self._catalogue.located(path)
+        elif path is not None:
+            path = [self._catalogue.located(each) for each in path]
+        self._catalogue.reads(f"{kind or 'files'} {path or ''}".strip())
+        if kind == "kafka":
+            super().options(**self._catalogue.kafka(self._options | {k: _text(v) for k, v in options.items()}))
+        return super().load(path, format, schema, **options)
+
+    def json(self, path: Any, *args: Any, **options: Any) -> DataFrame:
+        return super().json(self._at(path), *args, **options)
+
+    def csv(self, path: Any, *args: Any, **options: Any) -> DataFrame:
+        return super().csv(self._at(path), *args, **options)
+
+    def parquet(self, *paths: str, **options: Any) -> DataFrame:
+        return super().parquet(*(self._at(path) for path in paths), **options)
+
+    def text(self, paths: Any, *args: Any, **options: Any) -> DataFrame:
+        return super().text(self._at(paths), *args, **options)
+
+    def orc(self, path: Any, *args: Any, **options: Any) -> DataFrame:
+        return super().orc(self._at(path), *args, **options)
+
+    def _at(self, path: Any) -> Any:
+        found = self._catalogue.located(path) if isinstance(path, str) else path
+        self._catalogue.reads(f"files {found if isinstance(found, str) else ''}".strip())
+        return [self._catalogue.located(each) for each in found] if isinstance(found, list) else found
+
+
+class _StreamReader(DataStreamReader):
+    def __init__(self, spark: PipelineSession) -> None:
+        super().__init__(spark)
+        self._catalogue = spark.catalogue
+        self._format: str | None = None
+        self._options: dict[str, str] = {}
+        self._wanted: StructType | str | None = None
+
+    def format(self, source: str) -> DataStreamReader:
+        self._format = source.lower()
+        return self if self._format == AUTO_LOADER else super().format(source)
+
+    def schema(self, schema: StructType | str) -> DataStreamReader:
+        self._wanted = schema
+        return super().schema(schema)
+
+    def option(self, key: str, value: Any) -> DataStreamReader:
+        self._options[key] = _text(value)
+        return super().option(key, value)
+
+    def options(self, **options: Any) -> DataStreamReader:
+        self._options |= {key: _text(value) for key, value in options.items()}
+        return super().options(**options)
+
+    def table(self, tableName: str) -> DataFrame:  # noqa: N803
+        found = self._catalogue.table(tableName, stream=True, options=self._options)
+        if found is not None:
+            return found
+        self._catalogue.reads(f"table {tableName}", stream=True)
+        return super().table(tableName)
+
+    def load(self, path: str | None = None, format: str | None = None, schema: Any = None, **options: Any) -> DataFrame:  # noqa: A002
+        kind = (format or self._format or "").lower()
+        given = self._options | {key: _text(value) for key, value in options.items()}
+        place = path or given.get("path")
+        if kind == AUTO_LOADER:
+            wanted = schema if schema is not None else self._wanted
+            return self._catalogue.files(place or "", given, wanted)
+        what = f"{kind} {given.get('subscribe') or given.get('subscribePattern') or ''}" if kind == "kafka" else None
+        self._catalogue.reads(what or f"{kind or 'files'} {place or ''}".strip(), stream=True)
+        if kind == "kafka":
+            super().options(**self._catalogue.kafka(given))
+        return super().load(path and self._catalogue.located(path), format, schema, **options)
+
+    def json(self, path: str, *args: Any, **options: Any) -> DataFrame:
+        return super().json(self._at(path), *args, **options)
+
+    def csv(self, path: str, *args: Any, **options: Any) -> DataFrame:
+        return super().csv(self._at(path), *args, **options)
+
+    def parquet(self, path: str, *args: Any, **options: Any) -> DataFrame:
+        return super().parquet(self._at(path), *args, **options)
+
+    def text(self, path: str, *args: Any, **options: Any) -> DataFrame:
+        return super().text(self._at(path), *args, **options)
+
+    def orc(self, path: str, *args: Any, **options: Any) -> DataFrame:
+        return super().orc(self._at(path), *args, **options)
+
+    def xml(self, path: str, *args: Any, **options: Any) -> DataFrame:
+        return super().xml(self._at(path), *args, **options)
+
+    def _at(self, path: str) -> str:
+        found = self._catalogue.located(path)
+        self._catalogue.reads(f"files {found}", stream=True)
+        return found
+
+
+def _text(value: Any) -> str:
+    return ("true" if value else "false") if isinstance(value, bool) else str(value)
+
+
+def is_unknown_table(error: PySparkException) -> bool:
+    """Whether Spark does not know a table or view that a query names."""
+    return error.getCondition() in {"TABLE_OR_VIEW_NOT_FOUND", "DELTA_TABLE_NOT_FOUND"}

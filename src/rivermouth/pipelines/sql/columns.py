@@ -1,0 +1,249 @@
+"""The list behind the name of a table: columns, labels and constraints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from rivermouth.errors.pipeline_sql import SqlInvalid, SqlNotSupported
+from rivermouth.pipelines.spec import Expectation, ExpectationAction, SourceLine
+from rivermouth.pipelines.sql.constants import closing
+from rivermouth.pipelines.sql.cursor import Cursor, name_of
+from rivermouth.pipelines.sql.tokens import quoted_string, tokens
+
+_AFTER_TYPE: Final = frozenset(
+    [
+        "NOT",
+        "NULL",
+        "COMMENT",
+        "DEFAULT",
+        "GENERATED",
+        "MASK",
+        "CONSTRAINT",
+        "PRIMARY",
+        "FOREIGN",
+        "REFERENCES",
+        "CHECK",
+        "UNIQUE",
+        ",",
+        "EXPECT",
+    ]
+)
+_OPTIONS: Final = ("COMMENT", "NOT NULL", "DEFAULT", "GENERATED", "CONSTRAINT")
+_KINDS: Final = ("EXPECT", "PRIMARY", "FOREIGN", "CHECK", "UNIQUE")
+_ACTIONS: Final[dict[tuple[str, ...], ExpectationAction]] = {
+    ("DROP", "ROW"): "drop",
+    ("FAIL", "UPDATE"): "fail",
+    ("DEAD", "LETTER"): "dead_letter",
+}
+
+
+@dataclass(slots=True)
+class Column:
+    """A column of a list.
+
+    Attributes:
+        name: Without backquotes.
+        type: As it is written; empty where the list gives only names.
+        not_null: Whether it refuses nulls.
+        default: SQL of the value of rows that bring none.
+        generated: SQL of the value that it always has.
+        comment: A comment.
+    """
+
+    name: str
+    type: str = ""
+    not_null: bool = False
+    default: str | None = None
+    generated: str | None = None
+    comment: str | None = None
+
+    @property
+    def ddl(self) -> str:
+        """As Spark's DDL has it; without ``default`` and ``generated`` also as StructType.fromDDL takes it."""
+        pieces = [name_of([self.name]), self.type]
+        if self.not_null:
+            pieces.append("NOT NULL")
+        if self.default is not None:
+            pieces.append(f"DEFAULT {self.default}")
+        if self.generated is not None:
+            pieces.append(f"GENERATED ALWAYS AS ({self.generated})")
+        if self.comment is not None:
+            pieces.append(f"COMMENT {quoted_string(self.comment)}")
+        return " ".join(pieces)
+
+
+@dataclass(slots=True)
+class ColumnList:
+    """What a list says.
+
+    Attributes:
+        columns: In its order.
+        expectations: In its order.
+    """
+
+    columns: list[Column] = field(default_factory=list)
+    expectations: list[Expectation] = field(default_factory=list)
+
+
+def read_columns(cursor: Cursor) -> ColumnList:
+    """Reads a list, from a cursor on what its parentheses hold.
+
+    Raises:
+        SqlInvalid: It is not written as SQL wants it.
+        SqlNotSupported: A column has an identity or a mask, or a constraint is a CHECK.
+    """
+    result = ColumnList()
+    while not cursor.ended:
+        if cursor.word() in ("CONSTRAINT", *_KINDS) and _is_constraint(cursor):
+            _constraint(cursor, result)
+        else:
+            result.columns.append(_column(cursor, result))
+        if not cursor.ended:
+            cursor.needs(",")
+    typed = [bool(column.type) for column in result.columns]
+    if any(typed) and not all(typed):
+        name = next(column.name for column in result.columns if not column.type)
+        raise cursor.invalid(f"the column {name} has no type, and others have one", f"write {name} STRING")
+    return result
+
+
+def check_columns(ddl: str, at: SourceLine) -> None:
+    """Nothing, if no column of a list of columns with their types asks for what is not supported.
+
+    Args:
+        ddl: The list, without parentheses, as Python files write it.
+        at: Where the dataset is defined.
+
+    Raises:
+        SqlNotSupported: A column has an identity or a mask.
+    """
+    try:
+        read_columns(Cursor(ddl, at, tokens(ddl, at), {}))
+    except SqlNotSupported as error:
+        raise SqlNotSupported(at=str(at), **error.facts) from error
+    except SqlInvalid:
+        return  # Spark has said more about it
+
+
+def _is_constraint(cursor: Cursor) -> bool:
+    if cursor.sees("CONSTRAINT"):
+        return cursor.word(2) in _KINDS
+    return cursor.word(1) in ("(", "KEY")
+
+
+def _column(cursor: Cursor, result: ColumnList) -> Column:
+    if not cursor.token().is_name:
+        raise cursor.unexpected("the name of a column")
+    column, line = Column(cursor.token().value), cursor.line
+    cursor.i += 1
+    cursor.takes(":")
+    column.type = _type(cursor)
+    while not cursor.ended and cursor.word() != ",":
+        _column_option(cursor, column, result)
+    if column.comment and not column.type:
+        cursor.note(f"the comment of the column {column.name} is not kept, because the column has no type", line)
+    return column
+
+
+def _type(cursor: Cursor) -> str:
+    start, depth = cursor.i, 0
+    while not cursor.ended and (depth > 0 or cursor.word() not in _AFTER_TYPE):
+        depth += {"<": 1, ">": -1}.get(cursor.word(), 0)
+        if cursor.token().is_string:
+            cursor.i -= 1
+            raise cursor.unexpected(*_OPTIONS)
+        if cursor.word() == "(":
+            cursor.parenthesis()
+        else:
+            cursor.i += 1
+    return cursor.filled(start, cursor.i)
+
+
+def _column_option(cursor: Cursor, column: Column, result: ColumnList) -> None:
+    if cursor.takes("NOT", "NULL"):
+        column.not_null = True
+    elif cursor.takes("NULL"):
+        pass
+    elif cursor.takes("COMMENT"):
+        column.comment = cursor.string()
+    elif cursor.takes("DEFAULT"):
+        column.default = _default(cursor)
+    elif cursor.sees("GENERATED"):
+        column.generated = _generated(cursor, column)
+    elif cursor.sees("MASK"):
+        raise cursor.not_supported(f"MASK of the column {column.name}", "mask the value in the SELECT, without MASK")
+    elif cursor.word() in ("CONSTRAINT", *_KINDS, "REFERENCES"):
+        _constraint(cursor, result)
+    else:
+        raise cursor.unexpected(*_OPTIONS)
+
+
+def _default(cursor: Cursor) -> str:
+    start = cursor.i
+    cursor.i += 1  # DEFAULT NULL
+    while not cursor.ended and cursor.word() not in _AFTER_TYPE:
+        if cursor.word() == "(":
+            cursor.parenthesis()
+        else:
+            cursor.i += 1
+    return cursor.filled(start, cursor.i)
+
+
+def _generated(cursor: Cursor, column: Column) -> str:
+    if cursor.sees("GENERATED", "BY", "DEFAULT") or cursor.sees("GENERATED", "ALWAYS", "AS", "IDENTITY"):
+        raise cursor.not_supported(
+            f"IDENTITY of the column {column.name}", f"compute {column.name} in the SELECT, for example with xxhash64"
+        )
+    cursor.needs("GENERATED", "ALWAYS", "AS")
+    return cursor.filled(*cursor.parenthesis())
+
+
+def _constraint(cursor: Cursor, result: ColumnList) -> None:
+    line = cursor.line
+    position = cursor.token().start
+    name = cursor.name("the name of a constraint") if cursor.takes("CONSTRAINT") else ""
+    if cursor.takes("EXPECT"):
+        if not name:
+            raise cursor.invalid("EXPECT without a name", "write CONSTRAINT name EXPECT (...)", position=position)
+        if any(each.name == name for each in result.expectations):
+            raise cursor.invalid(
+                f"two constraints have the name {name}", f"give this one another name: {name}_2", position=position
+            )
+        result.expectations.append(Expectation(name, _condition(cursor), _action(cursor)))
+        return
+    if cursor.sees("CHECK"):
+        raise cursor.not_supported("CHECK", "write EXPECT (...) ON VIOLATION FAIL UPDATE")
+    if cursor.word() not in ("PRIMARY", "FOREIGN", "UNIQUE", "REFERENCES"):
+        raise cursor.unexpected("EXPECT", "PRIMARY KEY", "FOREIGN KEY")
+    kind = {"PRIMARY": "PRIMARY KEY", "FOREIGN": "FOREIGN KEY"}.get(cursor.word(), cursor.word())
+    cursor.note(f"{kind} is information only: nothing enforces it", line)
+    while not cursor.ended and cursor.word() not in (",", "COMMENT", "CONSTRAINT", "MASK"):
+        if cursor.word() == "(":
+            cursor.parenthesis()
+        else:
+            cursor.i += 1
+
+
+def _condition(cursor: Cursor) -> str:
+    start = cursor.i
+    while not cursor.ended and cursor.word() != "," and not cursor.sees("ON", "VIOLATION"):
+        if cursor.word() == "(":
+            cursor.parenthesis()
+        else:
+            cursor.i += 1
+    end = cursor.i
+    if start < end and cursor.found[start].text == "(" and closing(cursor.found, start) == end - 1:
+        start, end = start + 1, end - 1
+    if start == end:
+        raise cursor.unexpected("a condition", fix="write EXPECT (column IS NOT NULL)")
+    return cursor.filled(start, end)
+
+
+def _action(cursor: Cursor) -> ExpectationAction:
+    if not cursor.takes("ON", "VIOLATION"):
+        return "warn"
+    for words, action in _ACTIONS.items():
+        if cursor.takes(*words):
+            return action
+    raise cursor.unexpected("DROP ROW", "FAIL UPDATE", "DEAD LETTER")

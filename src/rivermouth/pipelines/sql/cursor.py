@@ -1,0 +1,214 @@
+"""One statement, read from its first token to its last."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from rivermouth.errors.pipeline_sql import SqlInvalid, SqlNotSupported
+from rivermouth.pipelines.spec import SourceLine
+from rivermouth.pipelines.sql.constants import Expressions, closing
+from rivermouth.pipelines.sql.parameters import is_marker, parameter, with_variables
+from rivermouth.pipelines.sql.tokens import Token, line_of, place, quoted_name
+
+_END: Final = Token("symbol", "", 0, 0)
+_PLAIN: Final = re.compile(r"[\w$-]+")
+
+
+def near(word: str, known: Iterable[str]) -> str | None:
+    """The known word that a word is most like, or None."""
+    found = difflib.get_close_matches(word.upper(), list(known), n=1, cutoff=0.7)
+    return found[0] if found else None
+
+
+def name_of(parts: Iterable[str]) -> str:
+    """A name of several parts as text; parts that are no words are in backquotes."""
+    return ".".join(part if _PLAIN.fullmatch(part) else quoted_name(part) for part in parts)
+
+
+@dataclass(slots=True)
+class Cursor:
+    """A place in the tokens of a statement.
+
+    Attributes:
+        text: The whole text of the file or cell.
+        at: Where the text's first line is.
+        found: The statement's tokens.
+        params: Values of ``${name}`` and ``:name``.
+        i: The token that is read next.
+        notes: What was read and changes nothing.
+    """
+
+    text: str
+    at: SourceLine
+    found: list[Token]
+    params: Mapping[str, str]
+    i: int = 0
+    notes: list[tuple[SourceLine, str]] = field(default_factory=list)
+
+    def token(self, ahead: int = 0) -> Token:
+        """The next token, or one further on; an empty one behind the end."""
+        return self.found[self.i + ahead] if self.i + ahead < len(self.found) else _END
+
+    def word(self, ahead: int = 0) -> str:
+        """The next token's word in capital letters; empty for strings, quoted names and behind the end."""
+        return self.token(ahead).word
+
+    @property
+    def ended(self) -> bool:
+        """Whether no token is left."""
+        return self.i >= len(self.found)
+
+    @property
+    def line(self) -> SourceLine:
+        """The line of the next token; behind the end that of the last one."""
+        return line_of(self.text, self._position, self.at)
+
+    @property
+    def _position(self) -> int:
+        return self.token().start if not self.ended else self.found[-1].end
+
+    def sees(self, *words: str) -> bool:
+        """Whether the next tokens are these words."""
+        return all(self.word(ahead) == word for ahead, word in enumerate(words))
+
+    def takes(self, *words: str) -> bool:
+        """Goes past these words if they are next, and says whether they were."""
+        if not self.sees(*words):
+            return False
+        self.i += len(words)
+        return True
+
+    def needs(self, *words: str) -> None:
+        """Goes past these words.
+
+        Raises:
+            SqlInvalid: They are not next.
+        """
+        for word in words:
+            if not self.takes(word):
+                raise self.unexpected(word)
+
+    def unexpected(self, *expected: str, fix: str = "") -> SqlInvalid:
+        """The error about the next token, which is none of the expected words."""
+        found = f"unexpected {self.token().text}" if not self.ended else "the statement ends here"
+        wanted = " or ".join(expected)
+        detail = f"{found}, expected {wanted}" if wanted and len(expected) < 4 else found  # noqa: PLR2004 - readable
+        like = near(self.word(), expected) if not self.ended else None
+        hint = fix or (f"did you mean {like}?" if like else f"write {wanted} here" if wanted else "remove it")
+        return self.invalid(detail, hint)
+
+    def invalid(self, detail: str, fix: str, *, position: int | None = None) -> SqlInvalid:
+        """An error at the next token, or at a character of the text."""
+        where = self._position if position is None else position
+        return SqlInvalid(at=place(self.text, where, self.at), detail=detail, fix=fix)
+
+    def not_supported(self, clause: str, fix: str) -> SqlNotSupported:
+        """An error about a clause at the next token."""
+        return SqlNotSupported(at=place(self.text, self._position, self.at), clause=clause, fix=fix)
+
+    def note(self, sentence: str, line: SourceLine | None = None) -> None:
+        """Says that something changes nothing."""
+        self.notes.append((line or self.line, sentence))
+
+    def parts(self, what: str = "a name") -> tuple[str, ...]:
+        """Reads a name: its parts, without backquotes.
+
+        Raises:
+            SqlInvalid: No name is next.
+        """
+        if self.sees("IDENTIFIER", "("):
+            return self._identifier()
+        if is_marker(self.found, self.i):
+            token = self.token(1)
+            at = place(self.text, token.start, self.at)
+            self.i += 2
+            return tuple(parameter(token.text, self.params, f":{token.text}", at).split("."))
+        found: list[str] = []
+        while self.token().is_name:
+            token = self.token()
+            found.append(self._value(token))
+            self.i += 1
+            if not (self.token().text == "." and self.token(1).is_name):
+                return tuple(found)
+            self.i += 1
+        raise self.unexpected(what)
+
+    def name(self, what: str = "a name") -> str:
+        """Reads a name as text."""
+        parts = self.parts(what)
+        return parts[0] if len(parts) == 1 and "." in parts[0] and "${" in self.token(-1).text else name_of(parts)
+
+    def _value(self, token: Token) -> str:
+        """What a string or name says, with the values of ``${name}``."""
+        filled = with_variables(self.text, self.params, self.at, start=token.start, end=token.end)
+        return Token(token.kind, filled, token.start, token.end).value
+
+    def _identifier(self) -> tuple[str, ...]:
+        close = closing(self.found, self.i + 1)
+        read = Expressions(self.text, self.at, self.found, self.params)
+        value = read.constant(self.i + 2, close, "the argument of IDENTIFIER")
+        self.i = close + 1
+        return tuple(value.text(lambda scope, key: f"{scope}.{key}").replace("`", "").split("."))
+
+    def string(self) -> str:
+        """Reads the literal of a string, or several that follow each other.
+
+        Raises:
+            SqlInvalid: No string is next.
+        """
+        if not self.token().is_string:
+            raise self.unexpected("a string in quotes")
+        found = []
+        while self.token().is_string:
+            token = self.token()
+            found.append(self._value(token))
+            self.i += 1
+        return "".join(found)
+
+    def parenthesis(self) -> tuple[int, int]:
+        """Goes past a pair of parentheses; the tokens between them, from and to.
+
+        Raises:
+            SqlInvalid: None is next, or it does not end.
+        """
+        if self.word() != "(":
+            raise self.unexpected("(")
+        close = closing(self.found, self.i)
+        if close == len(self.found):
+            raise self.invalid("a parenthesis begins here and does not end", "close it with )")
+        inner = self.i + 1, close
+        self.i = close + 1
+        return inner
+
+    def raw(self, start: int, end: int) -> str:
+        """The text of the tokens from ``start`` to before ``end``, as it is written."""
+        return self.text[self.found[start].start : self.found[end - 1].end] if start < end else ""
+
+    def filled(self, start: int, end: int) -> str:
+        """The same with the values of ``${name}``."""
+        if start >= end:
+            return ""
+        span = self.found[start].start, self.found[end - 1].end
+        return with_variables(self.text, self.params, self.at, start=span[0], end=span[1])
+
+    def names(self, start: int, end: int) -> tuple[str, ...]:
+        """The names of columns between the tokens ``start`` and ``end``, with commas between them.
+
+        A name of one part has no backquotes, unless it has a dot.
+
+        Raises:
+            SqlInvalid: Something else is there.
+        """
+        inner = Cursor(self.text, self.at, self.found[:end], self.params, start)
+        found = []
+        while not inner.ended:
+            parts = inner.parts("the name of a column")
+            is_plain = len(parts) == 1 and "." not in parts[0]
+            found.append(parts[0] if is_plain else name_of(parts))
+            if not inner.ended:
+                inner.needs(",")
+        return tuple(found)

@@ -1,0 +1,382 @@
+"""What a SELECT reads: tables, and table functions such as ``read_files``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from rivermouth.pipelines.spec import SourceLine
+from rivermouth.pipelines.sql.constants import Constant, Expressions, closing, split_at_commas
+from rivermouth.pipelines.sql.parameters import with_variables
+from rivermouth.pipelines.sql.tokens import Token, place, tokens
+
+SOURCE_FUNCTIONS: Final = frozenset(
+    [
+        "read_files",
+        "cloud_files",
+        "read_kafka",
+        "read_kinesis",
+        "read_pubsub",
+        "read_pulsar",
+        "read_statestore",
+        "event_log",
+        "table_changes",
+    ]
+)
+"""Table functions that Spark does not have. Others, such as ``range`` and ``explode``, are left to Spark."""
+UNKNOWN_PLACE: Final = SourceLine("<sql>", 1)
+
+_QUERY: Final = frozenset(("SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE"))
+_END_OF_FROM: Final = frozenset(
+    [
+        "WHERE",
+        "GROUP",
+        "HAVING",
+        "ORDER",
+        "SORT",
+        "CLUSTER",
+        "DISTRIBUTE",
+        "LIMIT",
+        "OFFSET",
+        "UNION",
+        "EXCEPT",
+        "MINUS",
+        "INTERSECT",
+        "WINDOW",
+        "QUALIFY",
+        "SELECT",
+        "FROM",
+        "|>",
+        ";",
+        ")",
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A table that a SELECT reads.
+
+    Attributes:
+        parts: Its name without backquotes: ``("LIVE", "orders")``; ``("parquet", "/data")`` for a path.
+        is_streaming: Whether it is written as ``STREAM(name)`` or ``STREAM name``.
+        start: The first character of the name in the text.
+        end: The character after its last one.
+        options: Of a stream: those of ``WITH (option, key = 'value')`` behind it; ``true`` for one without a value.
+        options_span: The first character of ``WITH`` and the one after its parenthesis.
+    """
+
+    parts: tuple[str, ...]
+    is_streaming: bool
+    start: int
+    end: int
+    options: Mapping[str, str] = field(default_factory=dict)
+    options_span: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An argument of a table function.
+
+    Attributes:
+        name: As it is written before ``=>``; None for an argument without name.
+        value: A constant, or those of ``map('key', 'value')`` by key.
+    """
+
+    name: str | None
+    value: Constant | Mapping[str, Constant]
+
+
+@dataclass(frozen=True, slots=True)
+class TableFunction:
+    """A call of one of SOURCE_FUNCTIONS where a table could be.
+
+    Attributes:
+        name: In small letters.
+        arguments: In the order of the text.
+        is_streaming: Whether it is written as ``STREAM name(...)`` or ``STREAM(name(...))``; ``cloud_files`` always is.
+        start: The first character of the call in the text, behind ``STREAM``.
+        end: The character after its last one.
+        at: Where it is written, as ``file:line:column``.
+        names_metadata: Whether the SELECT that reads it names ``_metadata``, so that its view needs that column.
+    """
+
+    name: str
+    arguments: tuple[Argument, ...]
+    is_streaming: bool
+    start: int
+    end: int
+    at: str
+    names_metadata: bool = False
+
+    def positional(self, secret: Callable[[str, str], str]) -> list[str]:
+        """The arguments without name that are no map."""
+        values = [each.value for each in self.arguments if each.name is None]
+        return [each.text(secret) for each in values if isinstance(each, Constant)]
+
+    def options(self, secret: Callable[[str, str], str]) -> dict[str, str]:
+        """The arguments with names, and those of maps, as written; without those that are ``NULL``.
+
+        Args:
+            secret: Gives the secret of a scope and key.
+        """
+        found: dict[str, Constant] = {}
+        for each in self.arguments:
+            if isinstance(each.value, Mapping):
+                found.update(each.value)
+            elif each.name is not None:
+                found[each.name] = each.value
+        return {name: value.text(secret) for name, value in found.items() if not value.is_null}
+
+
+@dataclass(slots=True)
+class Sources:
+    """The tables and table functions of a text, in its order.
+
+    Attributes:
+        text: The text, with the values of ``${name}`` in it.
+        at: Where its first line is.
+        params: Values of ``:name``.
+        references: What was found.
+        functions: What was found.
+    """
+
+    text: str
+    at: SourceLine = UNKNOWN_PLACE
+    params: Mapping[str, str] = field(default_factory=dict)
+    references: list[Reference] = field(default_factory=list)
+    functions: list[TableFunction] = field(default_factory=list)
+    found: list[Token] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.found = tokens(self.text, self.at)
+        self._level(0, len(self.found), frozenset())
+
+    def _word(self, i: int, end: int) -> str:
+        return self.found[i].word if 0 <= i < end else ""
+
+    def _level(self, start: int, end: int, ctes: frozenset[str]) -> None:
+        """Reads what one pair of parentheses holds, and what is within it."""
+        i, is_query = start, False
+        while i < end:
+            word = self._word(i, end)
+            if word == "(":
+                close = min(closing(self.found, i), end)
+                self._level(i + 1, close, ctes)
+                i = close + 1
+            elif word == "WITH" and (cte := self._first_cte(i + 1, end)) is not None:
+                i, ctes = self._ctes(cte, end, ctes, recursive=self._word(i + 1, end) == "RECURSIVE")
+                is_query = True
+            elif word == "FROM" and (is_query or i == start) and self._is_clause(i):
+                i, is_query = self._relations(i + 1, end, ctes), True
+            elif word == "TABLE" and self._is_query_of_table(i, start, end):
+                i = self._primary(i + 1, end, ctes)
+            elif word == "JOIN" and is_query and self._is_free(i):
+                i = self._relations(i + 1, end, ctes)
+            else:
+                is_query = is_query or (word == "SELECT" and self._is_free(i))
+                i += 1
+
+    def _is_free(self, i: int) -> bool:
+        """Whether the word at ``i`` is no part of a longer name."""
+        return i == 0 or self.found[i - 1].text != "."
+
+    def _is_clause(self, i: int) -> bool:
+        """Whether the word at ``i`` begins a clause: FROM does not in ``IS DISTINCT FROM`` and ``CHANGES FROM``."""
+        if not self._is_free(i):
+            return False
+        before = self._word(i - 1, i)
+        is_distinct_from = before == "DISTINCT" and self._word(i - 2, i) in ("IS", "NOT")
+        return self.found[i].word != "FROM" or not (is_distinct_from or before == "CHANGES")
+
+    def _is_query_of_table(self, i: int, start: int, end: int) -> bool:
+        follows = i == start or self._word(i - 1, end) in ("UNION", "ALL", "INTERSECT", "EXCEPT", "MINUS")
+        return follows and i + 1 < end and (self.found[i + 1].is_name or self.found[i + 1].text == "(")
+
+    def _first_cte(self, i: int, end: int) -> int | None:
+        """The place of the first name of ``WITH name AS (...)``, or None where WITH is something else."""
+        i += self._word(i, end) == "RECURSIVE" and self._word(i + 1, end) not in ("AS", "(")
+        if i >= end or not self.found[i].is_name:
+            return None
+        after = i + 1
+        if self._word(after, end) == "(":
+            close = closing(self.found, after)
+            if self._word(close + 1, end) not in ("AS", "("):
+                return i if self._word(after + 1, end) in _QUERY else None
+            after = close + 1
+        while self._word(after, end) in ("AS", "MATERIALIZED", "NOT"):
+            after += 1
+        return i if self._word(after, end) == "(" else None
+
+    def _ctes(self, i: int, end: int, ctes: frozenset[str], *, recursive: bool) -> tuple[int, frozenset[str]]:
+        while i < end and self.found[i].is_name:
+            name = self.found[i].value.lower()
+            body = i + 1
+            if self._word(body, end) == "(" and self._word(body + 1, end) not in _QUERY:
+                body = closing(self.found, body) + 1
+            while body < end and self._word(body, end) != "(":
+                body += 1
+            close = min(closing(self.found, body), end) if body < end else end
+            self._level(body + 1, close, ctes | {name} if recursive else ctes)
+            ctes, i = ctes | {name}, close + 1
+            if self._word(i, end) != ",":
+                break
+            i += 1
+        return i, ctes
+
+    def _relations(self, i: int, end: int, ctes: frozenset[str]) -> int:
+        """Reads what is between FROM or JOIN and the next clause; returns where that begins."""
+        i = self._primary(i, end, ctes)
+        in_view = False
+        while i < end:
+            word = self._word(i, end)
+            if word in _END_OF_FROM and self._is_clause(i):
+                break
+            if word == "LATERAL" and self._word(i + 1, end) == "VIEW":
+                in_view = True
+            if word == "(":
+                close = min(closing(self.found, i), end)
+                self._level(i + 1, close, ctes)
+                i = close + 1
+            elif (word == "," and not in_view) or (word == "JOIN" and self._is_free(i)):
+                in_view = False
+                i = self._primary(i + 1, end, ctes)
+            else:
+                i += 1
+        return i
+
+    def _primary(self, i: int, end: int, ctes: frozenset[str], *, streaming: bool = False) -> int:
+        """Reads one table, function or subquery; returns where what follows it begins."""
+        while self._word(i, end) == "LATERAL" and self._word(i + 1, end) != "VIEW":
+            i += 1
+        word, after = self._word(i, end), self._word(i + 1, end)
+        if word == "(":
+            return self._parenthesis(i, end, ctes, streaming=streaming)
+        if word == "STREAM" and i + 1 < end and (after == "(" or self._is_relation_name(i + 1, end)):
+            return self._stream(i + 1, end, ctes)
+        if word == "VALUES" or i >= end or not self.found[i].is_name:
+            return i
+        if word == "IDENTIFIER" and after == "(":
+            return self._identifier(i, end, streaming=streaming)
+        last = self._end_of_name(i, end)
+        if self._word(last, end) == "(":
+            return self._function(i, last, end, ctes, streaming=streaming)
+        parts = tuple(token.value for token in self.found[i:last] if token.text != ".")
+        if len(parts) > 1 or parts[0].lower() not in ctes:
+            span = self.found[i].start, self.found[last - 1].end
+            self.references.append(Reference(parts, streaming, *span))
+        return last
+
+    def _stream(self, i: int, end: int, ctes: frozenset[str]) -> int:
+        """Reads what is behind STREAM, with the options of ``WITH (...)`` behind it."""
+        before = len(self.references)
+        after = self._primary(i, end, ctes, streaming=True)
+        if self._word(after, end) != "WITH" or self._word(after + 1, end) != "(":
+            return after
+        close = min(closing(self.found, after + 1), end - 1)
+        options = {}
+        for low, high in split_at_commas(self.found, after + 2, close):
+            equals = next((j for j in range(low, high) if self.found[j].text == "="), high)
+            key = ".".join(token.value for token in self.found[low:equals] if token.text != ".")
+            read = Expressions(self.text, self.at, self.found, self.params)
+            value = read.constant(equals + 1, high, f"the option {key}") if equals < high else Constant(("true",))
+            options[key] = value.text(lambda scope, key: f"{scope}.{key}")
+        if len(self.references) > before:
+            span = self.found[after].start, self.found[close].end
+            self.references[-1] = replace(self.references[-1], options=options, options_span=span)
+        return close + 1
+
+    def _is_relation_name(self, i: int, end: int) -> bool:
+        return self.found[i].is_name and self._word(i, end) not in _END_OF_FROM | {"AS", "JOIN", "ON"}
+
+    def _end_of_name(self, i: int, end: int) -> int:
+        i += 1
+        while i + 1 < end and self.found[i].text == "." and self.found[i + 1].is_name:
+            i += 2
+        return i
+
+    def _parenthesis(self, i: int, end: int, ctes: frozenset[str], *, streaming: bool) -> int:
+        close = min(closing(self.found, i), end)
+        if self._word(i + 1, close) in _QUERY:
+            self._level(i + 1, close, ctes)
+        elif streaming:
+            after = self._primary(i + 1, close, ctes, streaming=True)
+            self._level(after, close, ctes)
+        else:
+            after = self._relations(i + 1, close, ctes)
+            self._level(after, close, ctes)
+        return close + 1
+
+    def _identifier(self, i: int, end: int, *, streaming: bool) -> int:
+        """``IDENTIFIER('a' || '.b')`` names what its constant says."""
+        close = closing(self.found, i + 1)
+        value = Expressions(self.text, self.at, self.found, self.params).constant(
+            i + 2, min(close, end), "the argument of IDENTIFIER"
+        )
+        name = value.text(lambda scope, key: f"secret {scope}.{key}")
+        parts = tuple(each.value for each in tokens(name, self.at) if each.text != ".")
+        self.references.append(Reference(parts, streaming, self.found[i].start, self.found[close].end))
+        return close + 1
+
+    def _function(self, i: int, open_: int, end: int, ctes: frozenset[str], *, streaming: bool) -> int:
+        close = min(closing(self.found, open_), end)
+        name = self.found[open_ - 1].value.lower()
+        if name in SOURCE_FUNCTIONS:
+            ranges = split_at_commas(self.found, open_ + 1, close)
+            start, after = self.found[i].start, self.found[close].end if close < end else len(self.text)
+            arguments = tuple(self._argument(name, *each) for each in ranges)
+            at = place(self.text, start, self.at)
+            streaming = streaming or name == "cloud_files"
+            self.functions.append(TableFunction(name, arguments, streaming, start, after, at))
+            return close + 1
+        for low, high in split_at_commas(self.found, open_ + 1, close):
+            if self._word(low, high) == "TABLE":
+                self._primary(low + 1, high, ctes)
+            else:
+                self._level(low, high, ctes)
+        return close + 1
+
+    def _argument(self, function: str, low: int, high: int) -> Argument:
+        name = None
+        if self._word(low + 1, high) == "=>":
+            name, low = self.found[low].value, low + 2
+        read = Expressions(self.text, self.at, self.found, self.params)
+        subject = f"the argument {name} of {function}" if name else f"an argument of {function}"
+        if self._word(low, high) == "MAP" and self._word(low + 1, high) == "(":
+            values = [read.constant(*each, subject) for each in read.arguments(low + 1)[0]]
+            keys = [each.text(lambda scope, key: f"{scope}.{key}") for each in values[::2]]
+            return Argument(name, dict(zip(keys, values[1::2], strict=False)))
+        if function in ("event_log", "table_changes") and self.found[low].is_name and name is None:
+            parts = [each.value for each in self.found[low:high] if each.is_name and each.word != "TABLE"]
+            return Argument(name, Constant((".".join(parts),)))
+        return Argument(name, read.constant(low, high, subject))
+
+
+def sources(text: str, params: Mapping[str, str] | None = None, at: SourceLine = UNKNOWN_PLACE) -> Sources:
+    """The tables and the table functions of a SELECT, with their places in the text.
+
+    Args:
+        text: Any SQL. Where it has ``${name}``, the places are those in the text with the values.
+        params: Values of ``${name}`` and ``:name``.
+        at: Where the text's first line is.
+
+    Raises:
+        SqlInvalid: A string or comment does not end.
+        SqlParameterUnknown: A parameter has no value.
+        SqlNotConstant: An argument of a table function or of IDENTIFIER is not constant.
+    """
+    params = params or {}
+    return Sources(with_variables(text, params, at), at, params)
+
+
+def references(text: str, params: Mapping[str, str] | None = None, at: SourceLine = UNKNOWN_PLACE) -> list[Reference]:
+    """The tables that a SELECT reads: no CTEs, no aliases, no table functions. As ``sources``."""
+    return sources(text, params, at).references
+
+
+def functions(
+    text: str, params: Mapping[str, str] | None = None, at: SourceLine = UNKNOWN_PLACE
+) -> list[TableFunction]:
+    """The table functions of SOURCE_FUNCTIONS that a SELECT reads. As ``sources``."""
+    return sources(text, params, at).functions

@@ -1,0 +1,210 @@
+"""The ledger of the queries that write one table: in its commits, with a side file for each flow as a cache."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rivermouth.domain.query.query_entry import QueryEntry
+from rivermouth.errors import CommitLost, LedgerLost
+from rivermouth.ports.delta import delta_append, delta_table
+from rivermouth.ports.internals.delta_snapshot import table_state
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from rivermouth.ports.delta.delta_table import Commit
+    from rivermouth.ports.lake.lake_files import LakeFiles
+
+_TRIES: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPosition:
+    """Where a flow is in its table.
+
+    Attributes:
+        entry: Its newest entry.
+        version: The version of the table up to which the log was read.
+    """
+
+    entry: QueryEntry
+    version: int
+
+
+class QueryLedger:
+    """The ledger of one flow in one table.
+
+    Args:
+        files: Where the table lies.
+        location: The table's folder.
+        side_file: A file of the lake's state for this flow and table.
+        flow: The flow's name.
+    """
+
+    def __init__(self, files: LakeFiles, location: str, side_file: str, *, flow: str) -> None:
+        self._files = files
+        self.flow = flow
+        self.location = location
+        self.side_file = side_file
+
+    def newest_version(self) -> int:
+        """The table's version; -1 without a table."""
+        return (delta_table.commit_versions(self._files, self.location) or [-1])[-1]
+
+    def position(self, spark: SparkSession | None = None) -> QueryPosition:
+        """The newest entry of the flow, from the log or, where that was cleaned, from the side file.
+
+        Args:
+            spark: To ask Delta for the transaction number, where the log does not hold the entry any more.
+
+        Raises:
+            LedgerLost: Delta knows of an entry that is nowhere to be found.
+            LedgerTooNew, LedgerUnreadable: The entry cannot be read.
+        """
+        versions = delta_table.commit_versions(self._files, self.location)
+        for version in reversed(versions):
+            commit = delta_table.read_commit(self._files, self.location, version)
+            entry = None if commit is None else self._entry(commit)
+            if entry is not None:
+                return QueryPosition(entry, versions[-1])
+        newest = versions[-1] if versions else -1
+        none = QueryPosition(QueryEntry(self.flow, number=-1), newest)
+        if spark is None or (versions and versions[0] == 0):
+            return none
+        return self._without_log(spark, none)
+
+    def _without_log(self, spark: SparkSession, none: QueryPosition) -> QueryPosition:
+        state = table_state(spark, self.location)
+        known = state.transactions.get(self.app_id(state.table_id))
+        if known is None:
+            return none
+        text = self._files.read(self.side_file)
+        entry = None if text is None else QueryEntry.from_json(text, table=self.location, version=none.version)
+        if entry is None or entry.number != known:
+            raise LedgerLost(table=self.location, entry=known, side_file=self.side_file)
+        return QueryPosition(entry, none.version)
+
+    def entries(self, count: int) -> list[tuple[QueryEntry, Commit]]:
+        """At most so many of the newest entries that are still in the log, the newest first."""
+        found: list[tuple[QueryEntry, Commit]] = []
+        for version in reversed(delta_table.commit_versions(self._files, self.location)):
+            commit = delta_table.read_commit(self._files, self.location, version)
+            entry = None if commit is None else self._entry(commit)
+            if commit is not None and entry is not None:
+                found.append((entry, commit))
+            if len(found) == count:
+                break
+        return found
+
+    def caught_up(self, position: QueryPosition) -> QueryPosition:
+        """The same entry, at the table's newest version.
+
+        Raises:
+            CommitLost: Another process has written an entry of this flow meanwhile.
+        """
+        version = position.version
+        while (commit := delta_table.read_commit(self._files, self.location, version + 1)) is not None:
+            entry = self._entry(commit)
+            if entry is not None and entry.attempt != position.entry.attempt:
+                raise CommitLost(flow=self.flow, entry=entry.number, table=self.location)
+            version += 1
+        return QueryPosition(position.entry, version)
+
+    def write(
+        self,
+        rows: DataFrame,
+        position: QueryPosition,
+        entry: Callable[[], QueryEntry],
+        *,
+        table_id: str,
+        replace: bool = False,
+    ) -> tuple[QueryPosition, Commit]:
+        """Writes rows and the entry that follows in one commit.
+
+        Args:
+            rows: In the table's shape.
+            position: Where the flow is.
+            entry: Called once the rows are in files.
+            table_id: Delta's UUID of the table.
+            replace: Whether the rows replace all rows of the table.
+
+        Raises:
+            CommitLost: Another process has written an entry of this flow meanwhile.
+
+        Guarantees:
+            Stopped half-way: neither rows nor entry, or both.
+        """
+        made: list[QueryEntry] = []
+
+        def metadata() -> str:
+            made.append(entry())
+            return made[-1].to_json()
+
+        number = position.entry.number + 1
+        for _ in range(_TRIES):
+            position = self.caught_up(position)
+            app = self.app_id(table_id)
+            if delta_append.write_counted(
+                rows,
+                self.location,
+                onto=position.version,
+                app_id=app,
+                app_version=number,
+                metadata=metadata,
+                replace=replace,
+            ):
+                return self.found(made[-1], position.version)
+        raise CommitLost(flow=self.flow, entry=number, table=self.location)
+
+    def found(self, entry: QueryEntry, after_version: int) -> tuple[QueryPosition, Commit]:
+        """The commit that carries ``entry``, looked for in the versions after ``after_version``.
+
+        Raises:
+            CommitLost: There is none.
+        """
+        version = after_version
+        while (commit := delta_table.read_commit(self._files, self.location, version + 1)) is not None:
+            version += 1
+            mine = self._entry(commit)
+            if mine is not None and mine.attempt == entry.attempt:
+                self._files.write(self.side_file, entry.to_json())
+                return QueryPosition(entry, version), commit
+        raise CommitLost(flow=self.flow, entry=entry.number, table=self.location)
+
+    def commit_of(self, entry: QueryEntry, after_version: int) -> Commit | None:
+        """The commit that carries ``entry``, looked for in the versions after ``after_version``; None without one."""
+        try:
+            return self.found(entry, after_version)[1]
+        except CommitLost:
+            return None
+
+    def newest_number(self) -> int:
+        """The greatest number of an entry of any flow in the table; -1 without one."""
+        for version in reversed(delta_table.commit_versions(self._files, self.location)):
+            commit = delta_table.read_commit(self._files, self.location, version)
+            text = None if commit is None else commit.user_metadata
+            entry = None if not text else QueryEntry.from_json(text, table=self.location, version=version)
+            if entry is not None:
+                return entry.number
+        return -1
+
+    def app_id(self, table_id: str) -> str:
+        """The application id of the flow's commits."""
+        return f"rivermouth/{self.flow}/{table_id}"
+
+    def _entry(self, commit: Commit) -> QueryEntry | None:
+        if not commit.user_metadata:
+            return None
+        found = QueryEntry.from_json(commit.user_metadata, table=self.location, version=commit.version)
+        return found if found is not None and found.flow == self.flow else None
+
+
+def is_written_by_queries(text: str) -> bool:
+    """Whether a commit's metadata is an entry of any query."""
+    try:
+        return isinstance(body := json.loads(text), dict) and "rivermouth_query" in body
+    except ValueError:
+        return False

@@ -1,0 +1,200 @@
+"""The checkpoint of a query over any sources: what Spark wrote of its batches, and one made of a ledger entry.
+
+``offsets/<id>`` holds a version, a line of metadata and a line for each source; ``commits/<id>`` says that the batch is
+done. A file source keeps the paths of each of its batches in ``sources/<n>/<id>``.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rivermouth.ports.lake.lake_files import LakeFiles
+
+_VERSION: Final = "v1"
+_OWNER_FILE: Final = "rivermouth.json"
+_NONE: Final = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundCheckpoint:
+    """What lies at a checkpoint's place.
+
+    Attributes:
+        state: ``none``, ``usable`` or ``damaged``.
+        owner: The flow whose mark is there; None without a mark.
+        query_id: Spark's id of the query.
+        planned: The last batch whose offsets are written; -1 before the first.
+        committed: The last batch that Spark calls done; -1 before the first.
+        detail: What is damaged.
+        follows: The attempt of the ledger entry of which the checkpoint was made; None of one that Spark began.
+    """
+
+    state: Literal["none", "usable", "damaged"]
+    owner: str | None = None
+    query_id: str = ""
+    planned: int = -1
+    committed: int = -1
+    detail: str = ""
+    follows: str | None = None
+
+    def goes_on_after(self, query_id: str, batch_id: int, attempt: str) -> bool:
+        """Whether its query goes on with the batch that follows a ledger entry, or tries that one again.
+
+        A batch that Spark calls done and that the table does not have is lost for this checkpoint.
+        """
+        if self.follows == attempt:
+            batch_id = 0
+        elif self.query_id != query_id:
+            return False
+        return self.committed <= batch_id and self.planned in (batch_id, batch_id + 1)
+
+
+class QueryCheckpoint:
+    """The checkpoint of one query at one place."""
+
+    def __init__(self, files: LakeFiles, location: str) -> None:
+        self._files = files
+        self.location = location.rstrip("/")
+
+    def inspect(self) -> FoundCheckpoint:
+        """What lies there."""
+        there = self._files.names(self.location)
+        owner, follows = self._owner() if _OWNER_FILE in there else (None, None)
+        if not set(there) - {_OWNER_FILE}:
+            return FoundCheckpoint("none", owner)
+        try:
+            query_id = json.loads(self._files.read(f"{self.location}/metadata") or "")["id"]
+        except (ValueError, KeyError, TypeError):
+            return FoundCheckpoint("damaged", owner, detail="its metadata holds no id of a query")
+        planned, committed = self._numbers("offsets"), self._numbers("commits")
+        last, done = (each[-1] if each else -1 for each in (planned, committed))
+        if done > last or (last > 0 and last not in committed and last - 1 not in committed):
+            return FoundCheckpoint("damaged", owner, query_id, detail=f"files of batch {max(last - 1, 0)} are missing")
+        try:
+            if last >= 0:
+                self.offsets(last)
+        except ValueError as error:
+            return FoundCheckpoint("damaged", owner, query_id, detail=str(error))
+        return FoundCheckpoint("usable", owner, query_id, last, done, follows=follows)
+
+    def claim(self, owner: str, follows: str | None = None) -> None:
+        """Leaves the mark of a flow, and of the ledger entry of which the checkpoint was made."""
+        self._files.write(f"{self.location}/{_OWNER_FILE}", json.dumps({"flow": owner, "follows": follows}))
+
+    def offsets(self, batch_id: int) -> tuple[str, ...]:
+        """The lines that Spark wrote for a batch, without the version.
+
+        Raises:
+            ValueError: The file is missing or has another form than this version of Spark writes.
+        """
+        text = self._files.read(f"{self.location}/offsets/{batch_id}") or ""
+        version, *lines = text.split("\n")
+        if version != _VERSION or len(lines) < 2:  # noqa: PLR2004 - metadata and a source
+            msg = f"offsets/{batch_id} has an unknown form"
+            raise ValueError(msg)
+        return tuple(lines)
+
+    def files_of(self, offsets: tuple[str, ...], before: tuple[str, ...]) -> list[tuple[int, str, int]]:
+        """The files that file sources have read between two lines of offsets: number of the source, path, timestamp."""
+        found: list[tuple[int, str, int]] = []
+        for source, line in enumerate(offsets[1:]):
+            last = _log_offset(line)
+            if last is None:
+                continue
+            first = _log_offset(before[1 + source]) if len(before) > 1 + source else None
+            for number in range(0 if first is None else first + 1, last + 1):
+                found += self._read_files(source, number)
+        return found
+
+    def _read_files(self, source: int, number: int) -> list[tuple[int, str, int]]:
+        folder = f"{self.location}/sources/{source}"
+        text = self._files.read(f"{folder}/{number}")
+        if text is None:
+            text = self._files.read(f"{folder}/{number}.compact") or ""
+        parts = (json.loads(line) for line in text.split("\n")[1:] if line)
+        return [(source, each["path"], each["timestamp"]) for each in parts if each["batchId"] == number]
+
+    def seed(self, offsets: tuple[str, ...], files: Sequence[tuple[int, str, int]]) -> str:
+        """Puts a checkpoint there whose batch 0 has read up to ``offsets``; Spark's new id of its query.
+
+        Args:
+            offsets: Lines of a ledger entry.
+            files: What the file sources have read: as ``files_of`` returns it.
+
+        Guarantees:
+            Run twice: another one of the same content. Stopped half-way: one that ``inspect`` calls damaged, or none.
+        """
+        self.remove()
+        lines = list(offsets)
+        for source, line in enumerate(offsets[1:]):
+            if _log_offset(line) is None:
+                continue
+            mine = [each for each in files if each[0] == source]
+            log = [json.dumps({"path": path, "timestamp": at, "batchId": 0}) for _, path, at in mine]
+            self._files.write(f"{self.location}/sources/{source}/0", "\n".join([_VERSION, *log]))
+            lines[1 + source] = json.dumps({"logOffset": 0})
+        query_id = str(uuid.uuid4())
+        self._files.write(f"{self.location}/offsets/0", "\n".join([_VERSION, *lines]))
+        watermark: Any = json.loads(offsets[0]).get("batchWatermarkMs", 0)
+        done = json.dumps({"nextBatchWatermarkMs": watermark})
+        self._files.write(f"{self.location}/commits/0", f"{_VERSION}\n{done}")
+        # Last: without it there is no query.
+        self._files.write(f"{self.location}/metadata", json.dumps({"id": query_id}))
+        return query_id
+
+    def remove(self) -> None:
+        """Removes it."""
+        self._files.delete(self.location)
+
+    def set_aside(self) -> str:
+        """Moves it to ``<place>.broken-<time>`` and says where."""
+        aside = f"{self.location}.broken-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{time.time_ns() % 10**6:06d}"
+        self._files.rename(self.location, aside)
+        return aside
+
+    def _owner(self) -> tuple[str | None, str | None]:
+        try:
+            body = json.loads(self._files.read(f"{self.location}/{_OWNER_FILE}") or "")
+            return body["flow"], body.get("follows")
+        except (ValueError, KeyError, TypeError):
+            return None, None
+
+    def _numbers(self, folder: str) -> list[int]:
+        return sorted(int(name) for name in self._files.names(f"{self.location}/{folder}") if name.isdecimal())
+
+
+@dataclass(frozen=True, slots=True)
+class FixedOffsets:
+    """In the place of a checkpoint: the batch is no stream's, and its entry says what it says.
+
+    Attributes:
+        lines: What the ledger entry says.
+    """
+
+    lines: tuple[str, ...]
+
+    def offsets(self, _batch_id: int) -> tuple[str, ...]:
+        """The lines."""
+        return self.lines
+
+    def files_of(self, _offsets: tuple[str, ...], _before: tuple[str, ...]) -> list[tuple[int, str, int]]:
+        """None."""
+        return []
+
+
+def _log_offset(line: str) -> int | None:
+    """The number of a file source's last batch; None of another source, or one without offsets."""
+    if line == _NONE:
+        return None
+    try:
+        body = json.loads(line)
+    except ValueError:
+        return None
+    return int(body["logOffset"]) if isinstance(body, dict) and set(body) == {"logOffset"} else None

@@ -1,0 +1,120 @@
+"""Expectations on the rows of a query: where each row goes, and how many failed which."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final, Protocol
+from urllib.parse import quote, unquote
+
+from rivermouth import names
+from rivermouth.domain.query.query_entry import QueryCounts
+from rivermouth.rows.checks import failed_column, met
+from rivermouth.rows.columns.aggregates import Aggregate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+
+TABLE: Final = "table"
+_DROPPED: Final = "dropped"
+DEAD_LETTER: Final = "dead_letter"
+_FAIL_MARK: Final = "RIVERMOUTH_ROW_EXPECTATION_FAILED"
+_FAILURE: Final = re.compile(_FAIL_MARK + r"\|([^|]*)\|")
+_STRONGEST_FIRST: Final = ("fail", DEAD_LETTER, "drop")
+
+
+class RowExpectation(Protocol):
+    """A condition on a row, and what happens where it is not TRUE."""
+
+    @property
+    def name(self) -> str:
+        """Unique among those of a table."""
+
+    @property
+    def condition(self) -> str:
+        """SQL of a boolean."""
+
+    @property
+    def action(self) -> str:
+        """``warn``, ``drop``, ``fail`` or ``dead_letter``."""
+
+
+def route(rows: DataFrame, expectations: Sequence[RowExpectation]) -> DataFrame:
+    """Adds ``__failed_<i>`` (boolean, never null) for each expectation, and ``__route``: table, dropped or dead_letter.
+
+    A condition is met only where it is TRUE; NULL fails. Of several failed expectations the strongest action wins:
+    fail, dead letter, drop. One whose action is fail ends the Spark job; ``failed_expectation`` reads its error.
+    """
+    failed = (f"NOT {met(each.condition)} AS {failed_column(i)}" for i, each in enumerate(expectations))
+    rows = rows.selectExpr("*", *failed)
+    cases = []
+    for action in _STRONGEST_FIRST:
+        for index, each in enumerate(expectations):
+            if each.action == action:
+                cases.append(f"WHEN {failed_column(index)} THEN {_outcome(action, each.name)}")
+    case = f"CASE {' '.join(cases)} ELSE '{TABLE}' END" if cases else f"'{TABLE}'"
+    return rows.selectExpr("*", f"{case} AS {names.ROUTE}")
+
+
+def passed(rows: DataFrame, expectations: Sequence[RowExpectation]) -> DataFrame:
+    """The rows of a view that its readers get: without those that fail an expectation whose action is drop.
+
+    One whose action is fail ends the Spark job; ``failed_expectation`` reads its error.
+    """
+    for each in expectations:
+        if each.action == "fail":
+            rows = rows.where(f"IF({met(each.condition)}, true, CAST({_ending(each.name)} AS BOOLEAN))")
+        elif each.action != "warn":
+            rows = rows.where(met(each.condition))
+    return rows
+
+
+def _ending(name: str) -> str:
+    return f"raise_error('{_FAIL_MARK}|{quote(name, safe=' ')}|')"
+
+
+def _outcome(action: str, name: str) -> str:
+    if action == "fail":
+        return f"CAST({_ending(name)} AS STRING)"
+    return f"'{DEAD_LETTER if action == DEAD_LETTER else _DROPPED}'"
+
+
+def counting(expectations: Sequence[RowExpectation]) -> dict[str, Aggregate]:
+    """What is counted of routed rows, by the name of the count; ``counted`` reads it."""
+    conditions = {
+        "read": "true",
+        "written": f"{names.ROUTE} = '{TABLE}'",
+        "dropped": f"{names.ROUTE} = '{_DROPPED}'",
+        "dead_lettered": f"{names.ROUTE} = '{DEAD_LETTER}'",
+        **{failed_column(i): failed_column(i) for i in range(len(expectations))},
+    }
+    return {name: Aggregate("count_if", condition) for name, condition in conditions.items()}
+
+
+def counted(expectations: Sequence[RowExpectation], observed: Mapping[str, Any]) -> QueryCounts:
+    """The counts that ``counting`` observed."""
+    return QueryCounts(
+        read=observed["read"],
+        written=observed["written"],
+        dropped=observed["dropped"],
+        dead_lettered=observed["dead_lettered"],
+        expectations={each.name: observed[failed_column(i)] for i, each in enumerate(expectations)},
+    )
+
+
+def failed_names(expectations: Sequence[RowExpectation]) -> str:
+    """SQL: the names of the expectations that a row failed, in their order."""
+    each = (f"IF({failed_column(i)}, {names.literal(each.name)}, NULL)" for i, each in enumerate(expectations))
+    return f"array_compact(array({', '.join(each)}))"
+
+
+def failed_expectation(error_text: str) -> str | None:
+    """The name of the expectation that ended a Spark job; None if it ended for another reason."""
+    match = _FAILURE.search(error_text)
+    return None if match is None else unquote(match[1])
+
+
+def way_columns(expectations: Sequence[RowExpectation]) -> list[str]:
+    """The columns that ``route`` adds."""
+    return [*(failed_column(i) for i in range(len(expectations))), names.ROUTE]

@@ -1,0 +1,127 @@
+"""The dead letters of a pipeline's table: rows that failed an expectation, as the query returned them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
+
+from rivermouth.ports.delta import delta_append, delta_ddl, delta_table
+from rivermouth.ports.internals.delta_snapshot import TableState, table_state
+from rivermouth.schemas.column_types import nullable, nullable_columns
+from rivermouth.schemas.type_widening import widens
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from rivermouth.domain.query.query_entry import QueryEntry
+    from rivermouth.ports.lake.lake_files import LakeFiles
+
+ROW: Final = "row"
+_WHY: Final = T.StructType(
+    [
+        T.StructField("flow", T.StringType()),
+        T.StructField("entry", T.LongType()),
+        T.StructField("failed_expectations", T.ArrayType(T.StringType())),
+        T.StructField("status", T.StringType()),
+        T.StructField("dead_lettered_at", T.TimestampType()),
+    ]
+)
+
+
+class RowDeadLetters:
+    """The Delta table of a dataset's dead letters, made when the first one comes.
+
+    Its columns: ``flow``, ``entry`` (bigint, number of the ledger entry), ``failed_expectations`` (array of strings),
+    ``status`` (``open`` or ``replayed``), ``dead_lettered_at`` (timestamp) and ``row`` (a struct: the query's columns).
+
+    Args:
+        files: Where the table lies.
+        location: The table's folder.
+        dataset: Name of the dataset.
+    """
+
+    def __init__(self, files: LakeFiles, location: str, *, dataset: str) -> None:
+        self._files = files
+        self.location = location
+        self._dataset = dataset
+
+    def exists(self) -> bool:
+        """Whether there has been a dead letter yet."""
+        return delta_table.exists(self._files, self.location)
+
+    def write(self, rows: DataFrame, failed: str, columns: list[str], entry: QueryEntry) -> None:
+        """Appends the dead letters of one ledger entry.
+
+        Args:
+            rows: Rows with their failed expectations.
+            failed: SQL of the names of these.
+            columns: The columns of the query.
+            entry: The entry of their batch.
+
+        Guarantees:
+            Run twice with one entry: they are there once. Stopped half-way: all of them or none.
+        """
+        spark = rows.sparkSession
+        letters = rows.select(
+            F.lit(entry.flow).alias("flow"),
+            F.lit(entry.number).cast("bigint").alias("entry"),
+            F.expr(failed).alias("failed_expectations"),
+            F.lit("open").alias("status"),
+            F.current_timestamp().alias("dead_lettered_at"),
+            F.struct(*(F.col(_quoted(name)) for name in columns)).alias(ROW),
+        )
+        state = self._prepared(spark, letters.schema[ROW].dataType)
+        letters = letters.withColumn(ROW, F.col(ROW).cast(state.columns[ROW].dataType))
+        delta_append.append(
+            letters,
+            self.location,
+            app_id=f"rivermouth/{entry.flow}/{state.table_id}",
+            app_version=entry.number,
+            metadata=json.dumps({"dead_letters_of": entry.flow, "entry": entry.number, "attempt": entry.attempt}),
+        )
+
+    def newest_entry(self, spark: SparkSession, flow: str) -> int:
+        """Number of the newest ledger entry of a flow whose dead letters are here; -1 without any."""
+        if not self.exists():
+            return -1
+        state = table_state(spark, self.location)
+        return state.transactions.get(f"rivermouth/{flow}/{state.table_id}", -1)
+
+    def _prepared(self, spark: SparkSession, row: T.DataType) -> TableState:
+        """The table as it is once it can take such rows."""
+        wanted = T.StructField(ROW, nullable(row))
+        if not self.exists():
+            layout = delta_table.TableLayout(
+                columns=nullable_columns(T.StructType([*_WHY, wanted])),
+                comment=f"Dead letters of {self._dataset}",
+                properties={
+                    "delta.checkpointInterval": "100",
+                    "delta.dataSkippingStatsColumns": "flow,entry,dead_lettered_at",
+                },
+            )
+            delta_table.create(spark, self.location, layout, metadata=json.dumps({"dead_letters_of": self._dataset}))
+        state = table_state(spark, self.location)
+        merged = _united(state.columns[ROW].dataType, wanted.dataType)
+        if merged != state.columns[ROW].dataType:
+            delta_ddl.alter(spark, self.location, added=[], widened=[T.StructField(ROW, merged)])
+            state = table_state(spark, self.location)
+        return state
+
+
+def _united(there: T.DataType, wanted: T.DataType) -> T.DataType:
+    """The fields of both; where types differ the wider one, or that which is there."""
+    if not isinstance(there, T.StructType) or not isinstance(wanted, T.StructType):
+        return wanted if widens(there, wanted) else there
+    new = {each.name: each for each in wanted}
+    fields = [
+        T.StructField(each.name, _united(each.dataType, new[each.name].dataType)) if each.name in new else each
+        for each in there
+    ]
+    return T.StructType([*fields, *(each for name, each in new.items() if name not in there.names)])
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

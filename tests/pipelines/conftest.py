@@ -1,0 +1,71 @@
+"""What tests of pipelines share: a pipeline written into a folder, run in the suite's session, and read back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable, QueryBuilder
+
+
+@dataclass
+class PipelineFolder:
+    """A pipeline in a folder.
+
+    Attributes:
+        folder: The folder.
+        events: What the last run told.
+    """
+
+    folder: Path
+    events: list = field(default_factory=list)
+
+    def write(self, name, text):
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def feed(self, name, *rows):
+        self.write(name, "".join(f"{json.dumps(row)}\n" for row in rows))
+
+    def pipeline(self, **params):
+        from rivermouth.pipelines import commands
+
+        (found,) = commands.pipelines(self.folder, params=params)
+        return found
+
+    def run(self, *, step=None, **selection):
+        """The outcomes by dataset; ``step`` hears each step of each batch."""
+        from rivermouth.pipelines import commands
+        from rivermouth.pipelines.selection import Selection
+
+        self.events = []
+        options = commands.UpdateOptions(Selection(**selection), False, self.events.append, step or (lambda _: None))
+        return {each.dataset: each for each in commands.run(self.pipeline(), options)}
+
+    def plan(self, **selection):
+        from rivermouth.pipelines import commands
+        from rivermouth.pipelines.running.plan import plan
+        from rivermouth.pipelines.selection import Selection
+
+        with commands.opened(self.pipeline(), writes=False) as loaded:
+            return {each.dataset: each for each in plan(loaded, Selection(**selection))}
+
+    def rows(self, table, columns="*"):
+        """The rows of a table of the lake, read without Spark, in some order."""
+        found = DeltaTable(str(self.folder / "lake" / table.replace(".", "/")))
+        read = QueryBuilder().register("t", found).execute(f"SELECT {columns} FROM t").read_all()
+        return sorted(
+            (tuple(row) for row in zip(*(read.column(i).to_pylist() for i in range(read.num_columns)), strict=True)),
+            key=repr,
+        )
+
+
+@pytest.fixture
+def folder(tmp_path, spark):
+    """A folder for a pipeline whose source files are below ``src``."""
+    found = PipelineFolder(tmp_path)
+    found.write("pipeline.yml", "name: shop\nlibraries:\n  - glob: {include: src/**}\n")
+    return found

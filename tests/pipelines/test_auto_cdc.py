@@ -1,0 +1,143 @@
+"""AUTO CDC: targets that hold what a plain reading of all changes comes to, in whichever order they come."""
+
+import random
+
+import pytest
+
+CDC = """
+from pyspark import pipelines as dp
+from pyspark.sql.functions import col, expr
+
+@dp.temporary_view
+def changes():
+    return spark.readStream.schema("id bigint, name string, city string, op string, ts bigint").json("in")
+
+dp.create_streaming_table("newest", expect_all_or_drop={"has_id": "id IS NOT NULL"})
+dp.create_auto_cdc_flow(
+    target="newest", source="changes", keys=["id"], sequence_by=col("ts"),
+    apply_as_deletes=expr("op = 'D'"), apply_as_truncates="op = 'T'", except_column_list=["op", "ts"],
+)
+
+dp.create_target_table(name="versions")
+dp.apply_changes(
+    target="versions", source="changes", keys=[col("id")], sequence_by="ts", where="op <> 'T'",
+    apply_as_deletes="op = 'D'", except_column_list=["op", "ts"], stored_as_scd_type="2", name="of_versions",
+)
+
+dp.create_streaming_table("filled")
+dp.create_auto_cdc_flow(
+    "filled", "changes", ["id"], "ts", where="op <> 'T'", apply_as_deletes="op = 'D'",
+    ignore_null_updates=True, column_list=["id", "name", "city"], name="of_filled",
+)
+"""
+
+
+def _changes(seed, count=60):
+    chance = random.Random(seed)
+    rows = []
+    for ts in range(1, count + 1):
+        op = chance.choices("UDT", (30, 6, 1))[0]
+        row = {"id": chance.randint(1, 6), "op": op, "ts": ts}
+        if op == "U":
+            row |= {name: chance.choice(values) for name, values in (("name", "abc"), ("city", ("x", "y", None)))}
+        rows.append(row)
+    return rows
+
+
+def _newest(rows):
+    table = {}
+    for row in sorted(rows, key=lambda each: each["ts"]):
+        if row["op"] == "T":
+            table = {}
+        elif row["op"] == "D":
+            table.pop(row["id"], None)
+        else:
+            table[row["id"]] = (row["id"], row.get("name"), row.get("city"))
+    return sorted(table.values(), key=repr)
+
+
+def _versions(rows):
+    found = []
+    for key in {row["id"] for row in rows}:
+        current = None
+        for row in sorted((row for row in rows if row["id"] == key and row["op"] != "T"), key=lambda each: each["ts"]):
+            values = None if row["op"] == "D" else (row.get("name"), row.get("city"))
+            if current is not None and current[0] == values:
+                continue
+            if current is not None:
+                found.append((key, *current[0], current[1], row["ts"]))
+            current = None if values is None else (values, row["ts"])
+        if current is not None:
+            found.append((key, *current[0], current[1], None))
+    return sorted(found, key=repr)
+
+
+def _filled(rows):
+    table = {}
+    for row in sorted(rows, key=lambda each: each["ts"]):
+        if row["op"] == "D":
+            table.pop(row["id"], None)
+        elif row["op"] == "U":
+            before = table.get(row["id"], (None, None, None))
+            name, city = row.get("name"), row.get("city")
+            table[row["id"]] = (
+                row["id"],
+                name if name is not None else before[1],
+                city if city is not None else before[2],
+            )
+    return sorted(table.values(), key=repr)
+
+
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
+def test_targets_hold_what_all_changes_come_to_in_whichever_order_and_cut_they_come(folder, seed):
+    rows = _changes(seed)
+    mixed = rows.copy()
+    random.Random(seed).shuffle(mixed)
+    folder.write("src/a.py", CDC)
+    for number, part in enumerate((mixed[:25], mixed[25:])):
+        folder.feed(f"in/{number}.json", *part)
+        assert {each.result for each in folder.run().values()} == {"completed"}
+    assert folder.rows("default.newest") == _newest(rows)
+    assert folder.rows("default.versions") == _versions(rows)
+    assert folder.rows("default.filled") == _filled(rows)
+
+
+def test_a_null_key_stops_the_flow_unless_an_expectation_takes_it(folder):
+    folder.write("src/a.py", CDC)
+    folder.feed("in/0.json", {"name": "nobody", "op": "U", "ts": 1}, {"id": 1, "name": "a", "op": "U", "ts": 2})
+    found = folder.run()
+    assert folder.rows("default.newest") == [(1, "a", None)]
+    assert found["newest"].counts.dropped == 1
+    assert str(found["filled"].error) == (
+        "[CDC_VALUE_NULL] flow of_filled: a key column is null in 1 changes for filled; the batch was not written\n"
+        "  at: src/a.py:22\n"
+        "  hint: leave such changes out in the source, or drop them by an expectation on filled"
+    )
+
+
+def test_snapshots_are_compared_and_become_rows_or_versions(folder):
+    folder.write(
+        "src/a.py",
+        """
+from pyspark import pipelines as dp
+
+SNAPSHOTS = {1: [(1, "a"), (2, "b")], 2: [(1, "a"), (3, "c")], 3: [(1, "z"), (3, "c")]}
+
+def next_snapshot(latest):
+    version = 1 if latest is None else latest + 1
+    if version not in SNAPSHOTS:
+        return None
+    return spark.createDataFrame(SNAPSHOTS[version], "id bigint, name string"), version
+
+dp.create_streaming_table("newest")
+dp.create_auto_cdc_from_snapshot_flow(target="newest", source=next_snapshot, keys=["id"])
+dp.create_streaming_table("versions")
+snapshots = {"snapshot_and_version": next_snapshot, "keys": ["id"], "stored_as_scd_type": 2}
+dp.apply_changes_from_snapshot("versions", **snapshots, name="v")
+""",
+    )
+    found = folder.run()
+    assert {each.error and str(each.error) for each in found.values()} == {None}
+    assert folder.rows("default.newest") == [(1, "z"), (3, "c")]
+    assert folder.rows("default.versions") == [(1, "a", 1, 3), (1, "z", 3, None), (2, "b", 1, 2), (3, "c", 2, None)]
+    assert folder.run()["newest"].counts.read == 0

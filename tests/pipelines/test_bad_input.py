@@ -1,0 +1,223 @@
+"""What is wrong with a pipeline is said with the user's own file and line, and nothing is run."""
+
+import pytest
+
+from rivermouth.errors import RivermouthError
+
+HEAD = "from pyspark import pipelines as dp\n"
+
+CASES = {
+    "a circle": (
+        (
+            "@dp.table\ndef a():\n    return spark.readStream.table('b')\n"
+            "@dp.table\ndef b():\n    return spark.readStream.table('c')\n"
+            "@dp.table\ndef c():\n    return spark.readStream.table('a')\n"
+        ),
+        (
+            "[PIPELINE_CIRCLE] datasets read each other in a circle: a -> b -> c -> a; the pipeline was not run\n"
+            "  at: src/a.py:2\n"
+            "  hint: remove one of these reads"
+        ),
+    ),
+    "an unknown name": (
+        (
+            "@dp.table\ndef orders():\n    return spark.readStream.format('rate').load()\n"
+            "@dp.table\ndef paid():\n    return spark.readStream.table('orderz')\n"
+        ),
+        (
+            "[DATASET_UNKNOWN] paid reads orderz, which is neither in the pipeline, nor a table of the lake or the "
+            "catalog; nothing was run\n"
+            "  at: src/a.py:7\n"
+            "  hint: did you mean 'orders'?"
+        ),
+    ),
+    "two of one name": (
+        (
+            "@dp.table\ndef a():\n    return spark.readStream.format('rate').load()\n"
+            "@dp.materialized_view(name='default.A')\ndef other():\n    return spark.range(1)\n"
+        ),
+        (
+            "[DATASET_DEFINED_TWICE] a is defined twice: here and at src/a.py:2; the pipeline was not run\n"
+            "  at: src/a.py:5\n"
+            "  hint: give one of them another name; for a second query into one table write an append flow"
+        ),
+    ),
+    "a view over a stream": (
+        "@dp.materialized_view\ndef a():\n    return spark.readStream.format('rate').load()\n",
+        (
+            "[QUERY_STREAMING] materialized view a: its query reads a stream; the pipeline was not run\n"
+            "  at: src/a.py:2\n"
+            "  hint: remove STREAM or readStream from the query, or make it a streaming table"
+        ),
+    ),
+    "a stream over a batch": (
+        "dp.create_streaming_table('a')\n@dp.append_flow(target='a')\ndef f():\n    return spark.range(3)\n",
+        (
+            "[QUERY_NOT_STREAMING] streaming table a: its query reads no stream; the pipeline was not run\n"
+            "  at: src/a.py:3\n"
+            "  hint: read a stream: spark.readStream or STREAM(...); or make it a materialized view"
+        ),
+    ),
+    "an unknown target": (
+        "dp.create_streaming_table('orders')\n@dp.append_flow(target='order')\ndef f():\n    return spark.range(3)\n",
+        (
+            "[TARGET_UNKNOWN] flow f writes to order, which the pipeline does not define; the pipeline was not run\n"
+            "  at: src/a.py:3\n"
+            "  hint: did you mean 'orders'?"
+        ),
+    ),
+    "two flows of one name": (
+        (
+            "dp.create_streaming_table('orders')\n"
+            "@dp.append_flow(target='orders', name='f')\ndef one():\n    return spark.range(3)\n"
+            "@dp.append_flow(target='orders', name='f')\ndef two():\n    return spark.range(3)\n"
+        ),
+        (
+            "[FLOW_DEFINED_TWICE] flow f is defined twice: here and at src/a.py:3; the pipeline was not run\n"
+            "  at: src/a.py:6\n"
+            "  hint: give one of them another name: name=..."
+        ),
+    ),
+    "a Python error at its top": (
+        "x = 1\nprint(y)\n",
+        (
+            "[PYTHON_FILE_FAILED] src/a.py failed with NameError: name 'y' is not defined; the pipeline was not run\n"
+            "  at: src/a.py:3\n"
+            "  hint: rivermouth validate, after the line above is corrected"
+        ),
+    ),
+    "a syntax error": (
+        "def a(:\n    pass\n",
+        (
+            "[PYTHON_FILE_FAILED] src/a.py failed with SyntaxError: invalid syntax; the pipeline was not run\n"
+            "  at: src/a.py:2\n"
+            "  hint: rivermouth validate, after the line above is corrected"
+        ),
+    ),
+    "a missing package": (
+        "import not_there_at_all\n",
+        (
+            "[PYTHON_FILE_FAILED] src/a.py failed with ModuleNotFoundError: No module named 'not_there_at_all'; "
+            "the pipeline was not run\n"
+            "  at: src/a.py:2\n"
+            "  hint: pip install not_there_at_all, or put the module into the pipeline's folder"
+        ),
+    ),
+    "a Python error in a function": (
+        "@dp.table\ndef a():\n    rows = []\n    return rows[3]\n",
+        (
+            "[QUERY_FUNCTION_FAILED] dataset a: its function failed with IndexError: list index out of range; "
+            "nothing was written to it\n"
+            "  at: src/a.py:5\n"
+            "  hint: rivermouth validate, after the line above is corrected"
+        ),
+    ),
+    "a function without a frame": (
+        "@dp.table\ndef a():\n    spark.range(3)\n",
+        (
+            "[QUERY_FUNCTION_FAILED] dataset a: its function failed with TypeError: it returned NoneType, and "
+            "no frame; nothing was written to it\n"
+            "  at: src/a.py:2\n"
+            "  hint: rivermouth validate, after the line above is corrected"
+        ),
+    ),
+    "an unknown column": (
+        "@dp.materialized_view\ndef a():\n    return spark.range(3).select('nothing')\n",
+        (
+            "[QUERY_INVALID] dataset a: Spark refuses its query: [UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, "
+            "variable, or function parameter with name `nothing` cannot be resolved. Did you mean one of the "
+            "following? [`id`]. SQLSTATE: 42703; nothing was written to it\n"
+            "  at: src/a.py:4\n"
+            "  hint: rivermouth validate, after the query is corrected"
+        ),
+    ),
+    "no sequence": (
+        "dp.create_streaming_table('a')\ndp.create_auto_cdc_flow(target='a', source='b', keys=['id'])\n",
+        (
+            "[DEFINITION_INVALID] AUTO CDC into a: sequence_by is missing; the pipeline was not run\n"
+            "  at: src/a.py:3\n"
+            "  hint: give sequence_by="
+        ),
+    ),
+    "an unknown key": (
+        (
+            "dp.create_streaming_table('a')\n"
+            "@dp.temporary_view\ndef b():\n    return spark.readStream.format('rate').load()\n"
+            "dp.create_auto_cdc_flow(target='a', source='b', keys=['valu'], sequence_by='timestamp')\n"
+        ),
+        (
+            "[CDC_COLUMN_UNKNOWN] flow a: keys names valu, which is no column of its source; the pipeline was not run\n"
+            "  at: src/a.py:6\n"
+            "  hint: did you mean 'value'?"
+        ),
+    ),
+    "an unknown argument": (
+        "@dp.table(partitions=['day'])\ndef a():\n    return spark.range(3)\n",
+        (
+            "[DEFINITION_INVALID] table a: there is no argument partitions; the pipeline was not run\n"
+            "  at: src/a.py:2\n"
+            "  hint: did you mean 'partition_cols'?"
+        ),
+    ),
+    "a row filter": (
+        "@dp.table(row_filter='ROW FILTER f ON (id)')\ndef a():\n    return spark.range(3)\n",
+        (
+            "[DEFINITION_INVALID] table a: row_filter changes what readers see, and Spark has no means for it; "
+            "the pipeline was not run\n"
+            "  at: src/a.py:2\n"
+            "  hint: remove row_filter; filter in the query instead"
+        ),
+    ),
+    "a secret that is not there": (
+        "dbutils.secrets.get('kafka', 'api-key')\n",
+        (
+            "[SECRET_MISSING] secret kafka/api-key: the variable KAFKA_API_KEY is not set; nothing was run\n"
+            "  hint: export KAFKA_API_KEY=..."
+        ),
+    ),
+    "a widget without a value": (
+        "dbutils.widgets.get('day')\n",
+        "[WIDGET_MISSING] widget day has no value; the pipeline was not run\n  hint: rivermouth run --param day=VALUE",
+    ),
+    "a schema that is none": (
+        "@dp.table(schema='id biggint')\ndef a():\n    return spark.readStream.format('rate').load()\n",
+        (
+            "[DATASET_SCHEMA_INVALID] dataset a: its schema cannot be read: [UNSUPPORTED_DATATYPE] Unsupported data "
+            'type "BIGGINT". SQLSTATE: 0A000 (line 1, pos 3); the pipeline was not run\n'
+            "  at: src/a.py:2\n"
+            '  hint: write it like this: schema="id BIGINT, name STRING"'
+        ),
+    ),
+    "nothing": (
+        "x = 1\n",
+        (
+            "[NOTHING_DEFINED] pipeline shop: its files define no table and no view: src/a.py; nothing was run\n"
+            "  hint: rivermouth init --pipeline, for a pipeline to start from"
+        ),
+    ),
+    "a table that is not there": (
+        "@dp.table\ndef a():\n    return spark.readStream.format('rate').load()\n",
+        "[DATASET_NOT_IN_PIPELINE] pipeline shop defines no table b; nothing was run\n  hint: known: a",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_is_said_at_the_users_line_and_nothing_is_written(folder, name):
+    source, text = CASES[name]
+    folder.write("src/a.py", HEAD + source)
+    with pytest.raises(RivermouthError) as refused:
+        folder.plan(refresh=("b",))
+    assert str(refused.value) == text
+    assert not (folder.folder / "lake").exists()
+
+
+def test_definitions_outside_of_a_run_are_refused():
+    from rivermouth.pipelines.python.datasets import table
+
+    with pytest.raises(RivermouthError) as refused:
+        table(lambda: None)
+    assert str(refused.value) == (
+        "[DEFINITION_OUTSIDE] table was called outside of a pipeline run; nothing was defined\n"
+        "  hint: rivermouth run FILE"
+    )

@@ -1,0 +1,160 @@
+"""What ends a flow of a pipeline: a typed error with the user's line; what was committed stays, and others go on."""
+
+import pytest
+
+from rivermouth.cli.main import invoke
+from rivermouth.errors import RivermouthError
+
+
+def test_queries_fail_with_the_users_line_and_others_go_on(folder):
+    folder.write(
+        "src/a.py",
+        """
+from pyspark import pipelines as dp
+from pyspark.sql.functions import expr, udf
+
+@udf("bigint")
+def halved(id):
+    raise ValueError("odd")
+
+@dp.table
+def good():
+    return spark.readStream.schema("id bigint").json("in")
+
+@dp.table
+def bad():
+    return spark.readStream.schema("id bigint").json("in").select(halved("id").alias("id"))
+
+@dp.table
+def behind():
+    return spark.readStream.table("bad")
+
+dp.create_streaming_table("snapshots")
+def snapshot(latest):
+    return (spark.range(3), 1) if latest is None else 7
+
+dp.create_auto_cdc_from_snapshot_flow("snapshots", snapshot, keys=["id"])
+""",
+    )
+    folder.feed("in/1.json", {"id": 1}, {"id": 2})
+    found = folder.run()
+    assert {name: each.result for name, each in found.items()} == {
+        "good": "completed",
+        "bad": "failed",
+        "behind": "skipped",
+        "snapshots": "failed",
+    }
+    assert str(found["bad"].error) == (
+        "[QUERY_FAILED] flow bad failed with ValueError: odd; the batch was not written\n"
+        "  at: src/a.py:13\n"
+        "  hint: rivermouth run, after the cause is corrected; batches before it are in the table"
+    )
+    assert str(found["snapshots"].error) == (
+        "[SNAPSHOT_INVALID] flow snapshots: its function returned no frame with a version; nothing was written\n"
+        "  at: src/a.py:25\n"
+        "  hint: return (frame, version) with a version that is a number, a text, a date or a time; or None"
+    )
+    assert found["behind"].reason == "bad, which it reads, was not refreshed"
+    assert folder.rows("default.snapshots") == [(0,), (1,), (2,)]
+
+    # A type that Delta cannot widen, and a checkpoint that another pipeline has left.
+    source = (folder.folder / "src/a.py").read_text()
+    folder.write(
+        "src/a.py",
+        source.replace(
+            '"id bigint").json("in")\n\n@dp.table\ndef bad', '"id string").json("in")\n\n@dp.table\ndef bad'
+        ),
+    )
+    with pytest.raises(RivermouthError) as refused:
+        folder.run()
+    assert str(refused.value) == (
+        "[TABLE_SCHEMA_CHANGED] dataset good: column id is bigint in the table, and its query brings string; "
+        "nothing was written\n"
+        "  at: src/a.py:9\n"
+        "  hint: rivermouth run --full-refresh good, or cast the column in the query"
+    )
+    folder.write("src/a.py", source)
+    mark = folder.folder / "lake/_rivermouth/pipelines/shop/checkpoints/default.good/good/rivermouth.json"
+    mark.write_text('{"flow": "other/good"}')
+    assert str(folder.run(refresh=("good",))["good"].error) == (
+        f"[CHECKPOINT_OF_ANOTHER_FLOW] flow good: checkpoint {mark.parent} belongs to other/good; "
+        "the flow was not started\n"
+        "  at: src/a.py:9\n"
+        "  hint: give the pipeline another name, or remove the folder"
+    )
+
+
+def test_a_stream_over_a_table_with_updates_is_refused_with_the_remedy(folder):
+    folder.write(
+        "src/a.py",
+        """
+from pyspark import pipelines as dp
+
+@dp.temporary_view
+def changes():
+    return spark.readStream.schema("id bigint, name string, ts bigint").json("in")
+
+dp.create_streaming_table("customers")
+dp.create_auto_cdc_flow(target="customers", source="changes", keys=["id"], sequence_by="ts")
+
+@dp.table
+def copies():
+    return spark.readStream.table("customers")
+
+@dp.table
+def first_seen():
+    return spark.readStream.option("skipChangeCommits", "true").table("customers")
+""",
+    )
+    folder.feed("in/1.json", {"id": 1, "name": "a", "ts": 1})
+    assert folder.run()["copies"].counts.written == 1
+    folder.feed("in/2.json", {"id": 1, "name": "b", "ts": 2})
+    found = folder.run()
+    assert found["first_seen"].result == "completed"
+    text = str(found["copies"].error)
+    assert text.startswith(
+        "[SOURCE_CHANGED_ROWS] flow copies streams from a table in which rows were updated or deleted: "
+    )
+    assert text.endswith(
+        "; nothing more was written\n"
+        "  at: src/a.py:11\n"
+        '  hint: .option("skipChangeCommits", "true") on the read, or read its change data feed'
+    )
+
+
+def test_the_shell_says_what_was_done_and_what_was_not(folder, capsys, monkeypatch):
+    monkeypatch.chdir(folder.folder)
+    folder.feed("in/1.json", {"id": 1}, {"id": -1})
+    folder.write(
+        "src/a.sql",
+        "CREATE STREAMING TABLE good (CONSTRAINT whole EXPECT (id > 0) ON VIOLATION DROP ROW) AS\n"
+        "SELECT id FROM STREAM read_files('in', format => 'json', schema => 'id BIGINT');\n"
+        "CREATE STREAMING TABLE bad (CONSTRAINT whole EXPECT (id > 0) ON VIOLATION FAIL UPDATE) AS\n"
+        "SELECT id FROM STREAM read_files('in', format => 'json', schema => 'id BIGINT');\n",
+    )
+    assert invoke(["run"]) == 1
+    out, err = capsys.readouterr()
+    lines = [line.split() for line in out.splitlines()]
+    assert lines[0] == ["dataset", "result", "read", "written", "dropped", "dead", "letters", "seconds"]
+    assert [line[:6] for line in lines[1:]] == [
+        ["good", "completed", "2", "1", "1", "0"],
+        ["bad", "failed", "0", "0", "0", "0"],
+    ]
+    assert "good: 1 row written, 1 dropped" in err
+    assert err.endswith("[PIPELINE_FAILED] 1 of 2 datasets failed: bad\n  hint: rivermouth status\n")
+
+    assert invoke(["plan", "--graph", "mermaid", "--full-refresh", "good"]) == 0
+    out, err = capsys.readouterr()
+    assert out == ('flowchart LR\n  n0[("good")]\n  n1[("bad")]\n  n2{{"read_files in"}}\n  n2 --> n0\n  n2 --> n1\n')
+    assert invoke(["validate", "src/a.sql", "--param", "x=1"]) == 0
+    out, err = capsys.readouterr()
+    assert out == "pipeline a: 2 datasets, nothing wrong\n"
+
+    folder.write("src/b.sql", "CREATE MATERIALIZED VIEW log AS\nSELECT * FROM event_log('x');\n")
+    assert invoke(["validate"]) == 1
+    out, err = capsys.readouterr()
+    assert err.endswith(
+        "[SQL_FUNCTION_REFUSED] the table function event_log is not supported; the pipeline was not run\n"
+        "  at: src/b.sql:2:15\n"
+        "  hint: read the source in Python with spark.readStream.format(...), and this dataset from that one\n"
+    )

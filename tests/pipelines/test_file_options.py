@@ -1,0 +1,191 @@
+"""Options and paths of files as sources of pipelines: what is taken, what is refused, each text."""
+
+from __future__ import annotations
+
+import pytest
+
+from rivermouth.errors import FileOptionInvalid, FileOptionRefused, FileOptionUnknown, FilePathUnmapped, RivermouthError
+from rivermouth.pipelines.files import listing, schemas
+from rivermouth.pipelines.files.cloud_files_call import path_and_options
+from rivermouth.pipelines.files.options import parse
+from rivermouth.pipelines.files.paths import resolved
+from rivermouth.pipelines.files.sources import notes
+
+
+def options(given, *, has_schema=False, infers_types=False):
+    return parse(given, has_schema=has_schema, infers_types=infers_types, at="a.py:3")
+
+
+def refusal(given, **more):
+    with pytest.raises(RivermouthError) as raised:
+        options(given, **more)
+    return str(raised.value)
+
+
+def test_defaults_are_those_of_auto_loader():
+    found = options({"cloudFiles.format": "JSON"})
+    assert (found.format, found.infer_types, found.evolution, found.rescued) == (
+        "json",
+        False,
+        "addNewColumns",
+        "_rescued_data",
+    )
+    assert (found.max_files, found.max_bytes, found.existing, found.mode) == (1000, None, True, "PERMISSIVE")
+    given = options({"format": "csv"}, has_schema=True)
+    assert (given.evolution, given.rescued, dict(given.reader)) == ("none", None, {})
+    assert options({"format": "csv"}).reader["header"] == "true"
+    assert options({"format": "json", "schemaEvolutionMode": "RESCUE"}, has_schema=True).rescued == "_rescued_data"
+    assert options({"format": "json", "schemaEvolutionMode": "none"}).rescued is None
+    assert options({"format": "parquet"}).infer_types
+    assert options({"format": "text"}).rescued is None
+
+
+def test_names_in_any_case_with_and_without_prefix():
+    found = options(
+        {
+            "CLOUDFILES.FORMAT": "csv",
+            "inferschema": "true",
+            "cloudFiles.maxBytesPerTrigger": "10g",
+            "MULTILINE": "true",
+            "cloudFiles.rescuedDataColumn": "other",
+            "fileNamePattern": "*.csv",
+            "cloudFiles.partitionColumns": "year, month",
+            "ignoreMissingFiles": "true",
+            "schemaHints": "a int",
+            "cloudFiles.cleanSource": "move",
+            "cloudFiles.cleanSource.retentionDuration": "0 seconds",
+            "cloudFiles.cleanSource.moveDestination": "/done",
+            "encoding": "utf-8",
+        }
+    )
+    assert found.infer_types
+    assert found.multi_line
+    assert (found.max_files, found.max_bytes, found.rescued, found.glob) == (None, "10g", "other", "*.csv")
+    assert found.partitions == ("year", "month")
+    assert found.skips == {"ignoreMissingFiles": "true"}
+    assert found.clean == {"cleanSource": "archive", "sourceArchiveDir": "/done"}
+    assert notes({"format": "json", "cloudFiles.useNotifications": "true"}, has_schema=False) == (
+        "option useNotifications changes nothing here: the source's folders are listed",
+    )
+
+
+def test_the_texts_of_refused_options():
+    assert refusal({"format": "json", "cloudFiles.inferColumnType": "true"}) == (
+        "[FILE_OPTION_UNKNOWN] json files have no option cloudFiles.inferColumnType; nothing was read\n"
+        "  at: a.py:3\n  hint: did you mean 'inferColumnTypes'?"
+    )
+    assert refusal({}) == (
+        "[FILE_OPTION_INVALID] option format: the format of the files is not given; nothing was read\n"
+        "  at: a.py:3\n  hint: set it to one of avro, binaryFile, csv, json, orc, parquet, text, xml"
+    )
+    assert refusal({"format": "json", "cleanSource": "DELETE"}) == (
+        "[FILE_OPTION_REFUSED] option cleanSource cannot be honoured: files are cleaned right after their batch, and "
+        "not after cleanSource.retentionDuration; nothing was read\n"
+        "  at: a.py:3\n  hint: set cleanSource.retentionDuration to '0 seconds', or cleanSource to OFF"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "about"),
+    [
+        ({"format": "jsn"}, FileOptionInvalid, "did you mean 'json'?"),
+        ({"format": "xml"}, FileOptionInvalid, "XML files need it"),
+        ({"format": "csv", "rowTag": "x"}, FileOptionUnknown, "csv files have no option rowTag"),
+        (
+            {"format": "json", "schemaEvolutionMode": "addNewColumnsWithTypeWidening"},
+            FileOptionRefused,
+            "changes types",
+        ),
+        ({"format": "json", "schemaEvolutionMode": "x"}, FileOptionInvalid, "one of addNewColumns, rescue"),
+        ({"format": "json", "allowOverwrites": "true"}, FileOptionRefused, "is not read again"),
+        ({"format": "json", "badRecordsPath": "/x"}, FileOptionRefused, "nothing but the table"),
+        ({"format": "json", "allowComments": "true"}, FileOptionRefused, "read strictly"),
+        ({"format": "json", "readerCaseSensitive": "false"}, FileOptionRefused, "exact names"),
+        ({"format": "json", "maxFilesPerTrigger": "0"}, FileOptionInvalid, "whole number above 0"),
+        ({"format": "json", "maxBytesPerTrigger": "much"}, FileOptionInvalid, "10g"),
+        ({"format": "json", "maxFilesPerTrigger": "1", "maxBytesPerTrigger": "1g"}, FileOptionRefused, "leave out one"),
+        ({"format": "json", "modifiedAfter": "yesterday"}, FileOptionInvalid, "ISO 8601"),
+        ({"format": "json", "includeExistingFiles": "yes"}, FileOptionInvalid, "neither true nor false"),
+        (
+            {
+                "format": "json",
+                "cleanSource": "move",
+                "cleanSource.retentionDuration": "0 days",
+            },
+            FileOptionInvalid,
+            "moveDestination",
+        ),
+        (
+            {"format": "json", "schema": "a int", "schemaEvolutionMode": "addNewColumns"},
+            FileOptionInvalid,
+            "schemaHints",
+        ),
+    ],
+)
+def test_what_is_refused(given, error, about):
+    with pytest.raises(error) as raised:
+        options(given)
+    assert about in str(raised.value)
+
+
+def test_paths_of_databricks_are_mapped_or_refused():
+    paths = {"/Volumes/main": "s3://lake/main/", "/Volumes/main/raw": "/data/raw", "dbfs:/mnt/in": "/in"}
+    table = {
+        "/Volumes/main/raw/x": "/data/raw/x",
+        "/Volumes/main/other": "s3a://lake/main/other",
+        "dbfs:/Volumes/main/raw": "/data/raw",
+        "/mnt/in/*.json": "/in/*.json",
+        "dbfs:/mnt/in": "/in",
+        "s3://b/k": "s3a://b/k",
+        "s3n://b/k": "s3a://b/k",
+        "relative/folder": "relative/folder",
+        "abfss://c@a.dfs.core.windows.net/x": "abfss://c@a.dfs.core.windows.net/x",
+    }
+    assert {path: resolved(path, paths) for path in table} == table
+    with pytest.raises(FilePathUnmapped) as raised:
+        resolved("/Volumes/maine/raw", paths, "a.py:3")
+    assert str(raised.value) == (
+        "[FILE_PATH_UNMAPPED] /Volumes/maine/raw is a path of Databricks, and paths gives no folder for it; nothing "
+        "was read\n  at: a.py:3\n  hint: add to the pipeline's settings: paths: {/Volumes/maine: /the/folder}"
+    )
+    for path in ("dbfs:/x", "/mnt/x", "/databricks-datasets/y", "/FileStore/z"):
+        with pytest.raises(FilePathUnmapped):
+            resolved(path, paths)
+
+
+def test_the_old_call():
+    assert path_and_options(["/in", "csv", {"cloudFiles.header": "true"}]) == (
+        "/in",
+        {"format": "csv", "cloudFiles.header": "true"},
+    )
+    assert path_and_options(["/in", "json"]) == ("/in", {"format": "json"})
+    with pytest.raises(FileOptionInvalid) as raised:
+        path_and_options(["/in"], at="a.sql:2")
+    assert str(raised.value) == (
+        "[FILE_OPTION_INVALID] option cloud_files: its arguments are not a path, a format and a map of options; "
+        "nothing was read\n  at: a.sql:2\n"
+        "  hint: cloud_files('/a/folder', 'json', map('cloudFiles.inferColumnTypes', 'true'))"
+    )
+
+
+def test_names_of_files_and_folders():
+    def fits(glob, name):
+        import re
+
+        return re.fullmatch(listing._as_regex(glob), name) is not None
+
+    assert fits("*.json", "a.json")
+    assert not fits("*.json", "a.jsonl")
+    assert fits("{a,b}?[0-9].c[^s]v", "bx7.cxv")
+    assert fits(r"\*,x}", "*,x}")
+    assert listing.partition_values("file:/in/a=1/day=2026%2F01/x=__HIVE_DEFAULT_PARTITION__/f", "file:/in/a=1") == {
+        "day": "2026/01",
+        "x": None,
+    }
+
+
+def test_hints_are_read_by_name_and_path():
+    assert list(schemas._parts("a decimal(10,2), `b,c` map<string,int>")) == [
+        "a decimal(10,2)",
+        " `b,c` map<string,int>",
+    ]

@@ -1,0 +1,377 @@
+"""Files as sources of pipelines: formats, schemas, rescued data, each file once."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from pyspark.errors import StreamingQueryException
+
+from rivermouth.errors import (
+    FileColumnsNew,
+    FileSchemaInvalid,
+    FileSchemaNotInferred,
+    FileSourceEmpty,
+    FileSourceMissing,
+    FileSourceUnreadable,
+)
+from rivermouth.pipelines.files import failures
+from rivermouth.pipelines.files.planning import FileSite
+from rivermouth.pipelines.files.sources import read_files, stream_files
+from rivermouth.pipelines.spec import SourceLine
+
+
+class Folder:
+    """A source's folder, and how it is read in this test."""
+
+    def __init__(self, spark, root: Path):
+        self.spark, self.root = spark, root
+        self.path = root / "files"
+        self.path.mkdir()
+        self.site = FileSite(str(root / "state"), at=SourceLine("orders.py", 7))
+
+    def put(self, name, text, *, changed_s=None):
+        file = self.path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text if isinstance(text, bytes) else text.encode())
+        if changed_s is not None:
+            os.utime(file, (changed_s, changed_s))
+        return file
+
+    def batch(self, options, schema=None, *, path=None):
+        return read_files(self.spark, str(path or self.path), options, schema=schema, site=self.site)
+
+    def stream(self, options, schema=None):
+        return stream_files(self.spark, str(self.path), options, schema=schema, site=self.site)
+
+    def run(self, frame, *, checkpoint="checkpoint"):
+        """The rows that one start reads, as dicts."""
+        rows = []
+        query = (
+            frame.writeStream.foreachBatch(lambda batch, _: rows.extend(texts_of(batch)))
+            .option("checkpointLocation", str(self.root / checkpoint))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        return [json.loads(row) for row in rows]
+
+
+@pytest.fixture
+def folder(spark, tmp_path):
+    return Folder(spark, tmp_path)
+
+
+def texts_of(frame):
+    return [row.row for row in frame.selectExpr("to_json(struct(*)) AS row").collect()]
+
+
+def rows_of(frame):
+    found = [json.loads(row) for row in texts_of(frame)]
+    return sorted(found, key=lambda row: json.dumps(row, sort_keys=True))
+
+
+def rescued(row):
+    return json.loads(row["_rescued_data"])
+
+
+# --- what is read -------------------------------------------------------------------------------------
+
+
+def test_json_columns_are_strings_unless_types_are_inferred(folder):
+    folder.put("a.json", '{"id": 1, "at": {"city": "Ulm", "n": [1, 2]}, "ok": true}\n\n{"id": 2.50, "ok": null}\n')
+    folder.put("b.json", '[{"id": 3, "more": "x"}, {"id": 4}]\n')
+    texts = folder.batch({"format": "json", "inferColumnTypes": "false"})
+    assert texts.schema.simpleString() == "struct<at:string,id:string,more:string,ok:string,_rescued_data:string>"
+    assert rows_of(texts) == [
+        {"at": '{"city": "Ulm", "n": [1, 2]}', "id": "1", "ok": "true"},
+        {"id": "2.50"},
+        {"id": "3", "more": "x"},
+        {"id": "4"},
+    ]
+    typed = folder.batch({"FORMAT": "JSON", "schemaHints": "at.zip int, extra date"})
+    assert typed.schema.simpleString() == (
+        "struct<at:struct<city:string,n:array<bigint>,zip:int>,id:double,more:string,ok:boolean,extra:date,"
+        "_rescued_data:string>"
+    )
+    assert rows_of(typed)[0] == {"at": {"city": "Ulm", "n": [1, 2]}, "id": 1.0, "ok": True}
+
+
+def test_what_does_not_fit_is_rescued_with_its_file(folder):
+    """Other types, fields that are no column, text that is no JSON: nothing is lost and nothing is guessed."""
+    file = folder.put(
+        "a.json",
+        '{"id": 1, "name": "x"}\n'
+        '{"id": "one", "at": {"zip": 7, "n": "y"}, "more": [1, {"a": 2}], "a/b": 1.50}\n'
+        '{"id": 2\n'
+        '{"ID": 3}\n',
+    )
+    options = {"format": "json", "rescuedDataColumn": "_rescued_data", "schemaEvolutionMode": "none"}
+    schema = "id int, name string, at struct<n: int>"
+    found = rows_of(folder.batch(options, schema))
+    told = f"file://{file}"
+    assert [rescued(row) for row in found if "_rescued_data" in row] == [
+        {"id": "one", "more": [1, {"a": 2}], "a/b": 1.5, "at": {"zip": 7, "n": "y"}, "_file_path": told},
+        {"_corrupt_record": '{"id": 2', "_file_path": told},
+        {"ID": 3, "_file_path": told},
+    ] or found == []
+    assert {"id": 1, "name": "x"} in found
+    quiet = rows_of(folder.batch({"format": "json"}, f"{schema}, _corrupt_record string"))
+    assert {"_corrupt_record": '{"id": 2'} in quiet
+    dropped = folder.batch({**options, "mode": "DROPMALFORMED"}, schema)
+    assert len(rows_of(dropped)) == 3
+    with pytest.raises(Exception, match=r"rivermouth.files") as raised:
+        rows_of(folder.batch({**options, "mode": "failfast"}, schema))
+    assert str(failures.found(raised.value, "orders.py:7")) == (
+        f"[FILE_RECORD_MALFORMED] {told} has a record that is not json, and mode is FAILFAST; its batch was not "
+        "written\n  at: orders.py:7\n  hint: set the option mode to PERMISSIVE: such records are kept in the rescued "
+        "data column"
+    )
+    folder.spark.conf.set("spark.databricks.sql.rescuedDataColumn.filePath.enabled", "false")
+    try:
+        assert {"_rescued_data": '{"ID":3}'} in rows_of(folder.batch(options, schema))
+    finally:
+        folder.spark.conf.unset("spark.databricks.sql.rescuedDataColumn.filePath.enabled")
+
+
+def test_csv_fields_are_found_by_the_header_of_each_file(folder):
+    folder.put("a.csv", 'id,name,day\n1,Ada,2026-01-31\n2,"Bo, B",\n')
+    folder.put("b.csv", "\ufeffname;more\r\nCy;2.5\r\n".replace(";", ","))
+    texts = folder.batch({"format": "csv", "inferSchema": "false"})
+    assert texts.schema.simpleString() == "struct<id:string,name:string,day:string,more:string,_rescued_data:string>"
+    assert rows_of(texts) == [
+        {"id": "1", "name": "Ada", "day": "2026-01-31"},
+        {"id": "2", "name": "Bo, B"},
+        {"name": "Cy", "more": "2.5"},
+    ]
+    typed = folder.batch({"format": "csv"})
+    assert typed.schema.simpleString() == "struct<id:int,name:string,day:date,more:double,_rescued_data:string>"
+    file = folder.put("c.csv", "id,name\nx,Di,9\n3\n")
+    found = rows_of(folder.batch({"format": "csv", "rescuedDataColumn": "_rescued_data", "header": "true"}, "id int"))
+    told = f"file://{file}"
+    mine = [rescued(row) for row in found if told in row.get("_rescued_data", "")]
+    assert sorted(mine, key=str) == [{"name": "Di", "_c2": "9", "id": "x", "_file_path": told}]
+    assert {"id": 3} in found
+    even = {"format": "csv", "header": "true", "mode": "DROPMALFORMED", "rescuedDataColumn": "_rescued_data"}
+    assert {"id": 3} not in rows_of(folder.batch(even, "id int"))
+    by_position = folder.batch({"format": "csv", "header": "true", "sep": ","}, "x string, y string")
+    assert {"x": "Cy", "y": "2.5"} in rows_of(by_position)
+
+
+def test_csv_in_the_dialect_of_its_options(folder):
+    folder.put("a.csv", "# a comment\n1|'two\nlines'|31.01.2026|NA\n2|'x'|no|1.50\n")
+    options = {"format": "csv", "sep": "|", "quote": "'", "comment": "#", "MULTILINE": "true", "header": "false"}
+    options |= {"dateFormat": "dd.MM.yyyy", "nullValue": "NA", "rescuedDataColumn": "other"}
+    found = rows_of(folder.batch(options, "id int, text string, day date, amount decimal(10,2)"))
+    assert found[0] == {"id": 1, "text": "two\nlines", "day": "2026-01-31"}
+    assert found[1]["amount"] == 1.5
+    assert json.loads(found[1]["other"])["day"] == "no"
+
+
+def _columns(spark):
+    return spark.sql("SELECT 1 AS id, 'x' AS name, named_struct('a', 2) AS at")
+
+
+FORMATS = [
+    ("json", {}, {"id": 1, "name": "x", "at": {"a": 2}}),
+    ("parquet", {}, {"id": 1, "name": "x", "at": {"a": 2}}),
+    ("orc", {}, {"id": 1, "name": "x", "at": {"a": 2}}),
+    ("avro", {}, {"id": 1, "name": "x", "at": {"a": 2}}),
+    ("xml", {"rowTag": "row"}, {"id": 1, "name": "x", "at": {"a": 2}}),
+    ("csv", {}, {"id": 1, "name": "x"}),
+    ("text", {}, {"value": "x"}),
+    ("binaryFile", {}, {"length": 1}),
+]
+
+
+def test_every_format_as_a_stream_that_reads_each_file_once(spark, folder):
+    """One query over all formats, started twice; ``_metadata`` can be selected."""
+
+    def put(turn):
+        for kind, _, _ in FORMATS:
+            place = str(folder.path / kind)
+            if kind in {"text", "binaryFile"}:
+                folder.put(f"{kind}/{turn}.txt", "x")
+                continue
+            frame = _columns(spark) if kind != "csv" else _columns(spark).drop("at")
+            options = {"rowTag": "row"} if kind == "xml" else {"header": "true"} if kind == "csv" else {}
+            frame.coalesce(1).write.mode("append").format(kind).options(**options).save(place)
+
+    def frame():
+        parts = []
+        for kind, options, _ in FORMATS:
+            given = {"cloudFiles.format": kind, "cloudFiles.inferColumnTypes": "true", **options}
+            read = stream_files(spark, str(folder.path / kind), given, schema=None, site=folder.site)
+            found = read.select("*", "_metadata.file_name", "_metadata.file_size")
+            parts.append(found.selectExpr(f"'{kind}' AS kind", "to_json(struct(*)) AS row"))
+        whole = parts[0]
+        for each in parts[1:]:
+            whole = whole.union(each)
+        return whole
+
+    put(1)
+    first = {row["kind"]: json.loads(row["row"]) for row in folder.run(frame())}
+    for kind, _, expected in FORMATS:
+        assert {name: first[kind].get(name) for name in expected} == expected, kind
+        assert first[kind]["file_size"] > 0
+        assert first[kind]["file_name"]
+        assert "_rescued_data" not in first[kind], kind
+    assert folder.run(frame()) == []
+    put(2)
+    assert sorted(row["kind"] for row in folder.run(frame())) == sorted(kind for kind, _, _ in FORMATS)
+
+
+# --- schemas over several starts ------------------------------------------------------------------------
+
+
+def test_a_new_column_is_in_the_schema_from_the_next_start_on(folder):
+    """What comes while a query goes on is rescued; a start infers over the files that came meanwhile."""
+    options = {"cloudFiles.format": "json", "cloudFiles.schemaHints": "n int"}
+    folder.put("a.json", '{"id": 1, "n": 1}\n')
+    goes_on = folder.stream(options)
+    folder.put("b.json", '{"id": 2, "n": 2, "more": true}\n')
+    found = folder.run(goes_on)
+    (late,) = [row for row in found if row["id"] == "2"]
+    assert rescued(late)["more"] is True
+    folder.put("c.json", '{"id": 3, "n": "three", "more": {"a": 1}}\n')
+    grown = folder.stream(options)
+    assert grown.schema.simpleString() == "struct<id:string,n:int,more:string,_rescued_data:string>"
+    (row,) = folder.run(grown)
+    assert (row["id"], row["more"], rescued(row)["n"]) == ("3", '{"a": 1}', "three")
+    # A mode without growth keeps what is kept.
+    folder.put("d.json", '{"id": 4, "most": 1}\n')
+    rescue = folder.stream({**options, "cloudFiles.schemaEvolutionMode": "rescue"})
+    assert rescue.schema.names == ["id", "n", "more", "_rescued_data"]
+    folder.put("e.json", '{"id": 5, "most": 1}\n')
+    with pytest.raises(FileColumnsNew) as raised:
+        folder.stream({**options, "cloudFiles.schemaEvolutionMode": "failOnNewColumns"})
+    assert str(raised.value) == (
+        f"[FILE_COLUMNS_NEW] {folder.path} has columns that the schema of its source does not have: most; its batch "
+        "was not written\n  at: orders.py:7\n  hint: add them to schemaHints, or remove the file"
+    )
+
+
+def test_new_columns_that_a_query_cannot_keep_stop_it(spark, folder):
+    """Parquet's reader passes over columns without a word; so does failOnNewColumns stop while a query goes on."""
+    _columns(spark).coalesce(1).write.parquet(str(folder.path / "one"))
+    goes_on = folder.stream({"format": "parquet"})
+    frame = _columns(spark).withColumn("more", _columns(spark).id)
+    frame.coalesce(1).write.parquet(str(folder.path / "two"))
+    with pytest.raises(StreamingQueryException) as raised:
+        folder.run(goes_on)
+    told = failures.found(raised.value)
+    assert isinstance(told, FileColumnsNew)
+    assert (told.columns, told.next_step) == ("more", "start it again: the schema is inferred at each start")
+    found = folder.run(folder.stream({"format": "parquet"}))
+    assert sorted(row.get("more", 0) for row in found) == [0, 1]
+    kept = folder.stream({"format": "parquet", "schemaEvolutionMode": "rescue"}, "id int, at struct<a int>")
+    read = folder.run(kept, checkpoint="other")
+    assert sorted(json.loads(row["_rescued_data"]).get("more", 0) for row in read) == [0, 1]
+    assert {json.loads(row["_rescued_data"])["name"] for row in read} == {"x"}
+    options = {"format": "json", "schemaEvolutionMode": "failOnNewColumns", "pathGlobFilter": "*.json"}
+    folder.put("a.json", '{"id": 1}\n')
+    goes_on = folder.stream(options)
+    folder.put("b.json", '{"id": 2, "new": 1}\n')
+    with pytest.raises(StreamingQueryException) as raised:
+        folder.run(goes_on, checkpoint="third")
+    told = failures.found(raised.value)
+    assert (told.columns, told.next_step) == ("new", "add them to the schema or to schemaHints, or remove the file")
+
+
+def test_which_files_are_read(spark, folder):
+    folder.put("day=2026-01-31/hour=07/a.json", '{"id": 1}', changed_s=1_700_000_000)
+    folder.put("day=2026-01-31/hour=08/b b.json", '{"id": 2}', changed_s=1_700_000_100)
+    folder.put("day=__HIVE_DEFAULT_PARTITION__/hour=9/c.txt", '{"id": 3}', changed_s=1_700_000_200)
+    folder.put("_hidden/d.json", '{"id": 9}')
+
+    def ids(found):
+        return sorted(row["id"] for row in found)
+
+    every = folder.batch({"format": "json"})
+    assert every.schema.simpleString() == "struct<id:bigint,day:string,hour:string,_rescued_data:string>"
+    assert rows_of(every) == [
+        {"id": 1, "day": "2026-01-31", "hour": "07"},
+        {"id": 2, "day": "2026-01-31", "hour": "08"},
+        {"id": 3, "hour": "9"},
+    ]
+    assert folder.batch({"format": "json", "partitionColumns": ""}).schema.names == ["id", "_rescued_data"]
+    given = folder.batch({"format": "json"}, "id int, hour int")
+    assert rows_of(given)[0] == {"id": 1, "hour": 7}
+    assert ids(rows_of(folder.batch({"format": "json", "fileNamePattern": "*.json"}))) == [1, 2]
+    assert ids(rows_of(folder.batch({"format": "json"}, path=f"{folder.path}/day=2026*/*"))) == [1, 2]
+    times = {"modifiedAfter": "2023-11-14T22:13:20Z", "modifiedBefore": "2023-11-14T22:16:40+00:00"}
+    assert ids(rows_of(folder.batch({"format": "json", **times}))) == [2]
+    only_new = {
+        "format": "json",
+        "includeExistingFiles": "false",
+        "maxFilesPerTrigger": "1",
+        "inferColumnTypes": "true",
+    }
+    assert folder.run(folder.stream(only_new)) == []
+    folder.put("day=2026-02-01/hour=1/e.json", '{"id": 4}', changed_s=1_600_000_000)
+    assert ids(folder.run(folder.stream({**only_new, "maxFilesPerTrigger": "2"}))) == [4]
+    # A file that has this name already was there.
+    assert ids(folder.run(folder.stream(only_new), checkpoint="fresh")) == [4]
+
+
+def test_xml_elements_that_are_no_column_are_rescued(folder):
+    folder.put("a.xml", "<r><o><id>1</id><more>m</more></o><o><id>x</id></o></r>")
+    options = {"format": "xml", "rowTag": "o", "rescuedDataColumn": "_rescued_data"}
+    found = rows_of(folder.batch(options, "id int"))
+    assert [rescued(row).get("more") for row in found] == ["<more>m</more>", None] or found == []
+    assert ["id" in row for row in found].count(True) == 1
+    assert any("_corrupt_record" in rescued(row) for row in found)
+
+
+def test_a_source_on_s3(spark, bucket, folder):
+    place = f"s3a://{bucket()}/in"
+    spark.sql("SELECT 1 AS id").coalesce(1).write.json(f"{place}/a")
+    _columns(spark).coalesce(1).write.parquet(f"{place.replace('/in', '/typed')}/a")
+    site = FileSite(f"{place}-state", paths={"/Volumes/main/raw": place})
+    frame = stream_files(
+        spark, "/Volumes/main/raw/a", {"format": "json", "inferColumnTypes": "true"}, schema=None, site=site
+    )
+    assert folder.run(frame) == [{"id": 1}]
+    again = stream_files(spark, place.replace("s3a:", "s3:"), {"format": "json"}, schema=None, site=site)
+    assert folder.run(again, checkpoint="two") == [{"id": "1"}]
+    typed = stream_files(spark, place.replace("/in", "/typed"), {"format": "parquet"}, schema=None, site=site)
+    assert folder.run(typed, checkpoint="three")[0]["name"] == "x"
+
+
+# --- what is refused --------------------------------------------------------------------------------------
+
+
+def test_sources_that_cannot_be_read(folder):
+    state = str(folder.path)
+
+    def told(error, options, schema=None, path=state):
+        with pytest.raises(error) as raised:
+            stream_files(folder.spark, path, options, schema=schema, site=folder.site)
+        return str(raised.value)
+
+    assert told(FileSourceEmpty, {"format": "json"}) == (
+        f"[FILE_SOURCE_EMPTY] source {state} has no file, so its schema cannot be inferred; nothing was read\n"
+        "  at: orders.py:7\n  hint: give a schema, or put a file there"
+    )
+    assert folder.run(folder.stream({"format": "json"}, "id int")) == []
+    assert told(FileSourceMissing, {"format": "json"}, "id int", f"{state}/no") == (
+        f"[FILE_SOURCE_MISSING] source {state}/no does not exist; nothing was read\n"
+        "  at: orders.py:7\n  hint: make the folder, or correct the path"
+    )
+    assert told(FileSourceUnreadable, {"format": "json"}, "id int", "nofs://x/y") == (
+        '[FILE_SOURCE_UNREADABLE] source nofs://x/y cannot be listed: No FileSystem for scheme "nofs"; nothing was read'
+        "\n  at: orders.py:7\n  hint: check the address and the credentials of the source"
+    )
+    assert told(FileSchemaInvalid, {"format": "csv"}, "id array<int>") == (
+        f"[FILE_SCHEMA_INVALID] the schema of source {state} cannot be used: column id: type array<int> is not read "
+        "from text: declare string; nothing was read\n  at: orders.py:7\n"
+        "  hint: write it as DDL, for example: id bigint, at timestamp"
+    )
+    assert "the schemaHints of source" in told(FileSchemaInvalid, {"format": "csv", "schemaHints": "id"}, "id int")
+    assert "the schema of source" in told(FileSchemaInvalid, {"format": "csv"}, "id notype")
+    folder.put("a.parquet", "this is none")
+    text = told(FileSchemaNotInferred, {"format": "parquet"})
+    assert text.startswith(f"[FILE_SCHEMA_NOT_INFERRED] no schema can be inferred from the files of source {state}: ")
+    assert text.endswith("; nothing was read\n  at: orders.py:7\n  hint: give a schema")

@@ -1,0 +1,132 @@
+"""What tables hold after an update: expectations of views, conditions that name tables, results that are replaced."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rivermouth.domain.query.query_entry import fingerprint
+from rivermouth.errors import RowExpectationFailed
+from rivermouth.pipelines import commands
+from rivermouth.pipelines.spec import Expectation
+from rivermouth.ports.internals import query_plans
+from rivermouth.rows import row_expectations
+
+PROJECT = """
+name: shop
+lake: ./lake
+pipelines:
+  shop:
+    files: [sales.py, prices.sql]
+"""
+PYTHON = """
+import dlt
+from pyspark.sql.functions import *
+
+
+@dlt.view
+@dlt.expect("has_price", "price IS NOT NULL")
+@dlt.expect_or_drop("has_id", "id IS NOT NULL")
+@dlt.expect_or_fail("not 13", "id <> 13")
+def sales():
+    return spark.readStream.format("json").schema("id bigint, item string, price bigint").load("in")
+
+
+@dlt.table
+def kept():
+    return dlt.read_stream("sales")
+
+
+@dlt.table
+def by_item():
+    return dlt.read_stream("kept").groupBy("item").agg(count("*").alias("sales"))
+"""
+SQL = """
+CREATE MATERIALIZED VIEW items AS SELECT * FROM VALUES ('a', 5), ('b', 7) AS t(name, list_price);
+
+CREATE STREAMING TABLE checked (
+  CONSTRAINT known EXPECT (i.list_price >= s.price) ON VIOLATION DROP ROW
+) AS SELECT s.*, i.* FROM STREAM(kept) AS s JOIN items AS i ON s.item = i.name;
+"""
+
+
+def feed(folder, name, *rows):
+    (folder / "in").mkdir(exist_ok=True)
+    (folder / "in" / name).write_text("\n".join(json.dumps(row) for row in rows))
+
+
+def rows(spark, folder, table):
+    found = spark.read.format("delta").load(f"{folder}/lake/default/{table}").collect()
+    return sorted((tuple(each) for each in found), key=repr)
+
+
+def update(folder):
+    (pipeline,) = commands.pipelines(folder / "rivermouth.yml")
+    return {each.dataset: each for each in commands.run(pipeline)}
+
+
+def test_views_keep_back_rows_conditions_name_tables_and_results_are_replaced(spark, tmp_path):
+    (tmp_path / "rivermouth.yml").write_text(PROJECT)
+    (tmp_path / "sales.py").write_text(PYTHON)
+    (tmp_path / "prices.sql").write_text(SQL)
+    feed(tmp_path, "1.json", {"id": 1, "item": "a", "price": 5}, {"item": "a"}, {"id": 2, "item": "b", "price": 9})
+    assert {each.result for each in update(tmp_path).values()} == {"completed"}
+    assert rows(spark, tmp_path, "kept") == [(1, "a", 5), (2, "b", 9)]
+    assert rows(spark, tmp_path, "by_item") == [("a", 1), ("b", 1)]
+    assert rows(spark, tmp_path, "checked") == [(1, "a", 5, "a", 5)]
+
+    feed(tmp_path, "2.json", {"id": 3, "item": "a"})
+    found = update(tmp_path)
+    assert found["checked"].counts.dropped == 1
+    assert rows(spark, tmp_path, "by_item") == [("a", 2), ("b", 1)]
+
+    feed(tmp_path, "3.json", {"id": 13, "item": "a"}, {"id": 4, "item": "a"})
+    found = update(tmp_path)
+    assert isinstance(found["kept"].error, RowExpectationFailed)
+    assert found["kept"].error.name == "not 13"
+    assert len(rows(spark, tmp_path, "kept")) == 3
+
+
+@pytest.mark.parametrize("name", ["not 13", "a|b", "it's 100%", "Ü"])
+def test_the_name_of_an_expectation_comes_through_the_error(spark, name):
+    expectations = [Expectation("other", "true", "fail"), Expectation(name, "id < 0", "fail")]
+    for frame in (
+        row_expectations.passed(spark.range(1), expectations),
+        row_expectations.route(spark.range(1), expectations),
+    ):
+        with pytest.raises(Exception, match="RIVERMOUTH_ROW_EXPECTATION_FAILED") as raised:
+            frame.collect()
+        assert row_expectations.failed_expectation(str(raised.value)) == name
+
+
+def test_a_query_that_differs_in_its_last_column_alone_is_another(spark):
+    session = spark.newSession()
+    for name, value in query_plans.WHOLE_PLANS.items():
+        session.conf.set(name, value)
+
+    def query(last):
+        columns = [f"id + {number} AS c{number}" for number in range(40)]
+        fields = ", ".join(f"'f{number}', id" for number in range(40))
+        return session.range(1).selectExpr(*columns, f"named_struct({fields}, 'last', {last}) AS nested")
+
+    found = [printed(query(last)) for last in ("1", "1", "2")]
+    assert found[0] == found[1] != found[2]
+
+
+def printed(frame):
+    return fingerprint(query_plans.analysed_plan(frame))
+
+
+def test_the_same_query_is_the_same_again(spark):
+    def stream(minutes):
+        read = spark.readStream.format("kafka").option("kafka.bootstrap.servers", "x:1").option("subscribe", "t").load()
+        return read.withWatermark("timestamp", f"{minutes} minutes").dropDuplicates(["key"])
+
+    def view(limit):
+        return spark.sql(
+            f"WITH a AS (SELECT id FROM range(9)), b AS (SELECT * FROM a, a c) SELECT * FROM b LIMIT {limit}"
+        )
+
+    for query in (stream, view):
+        assert printed(query(1)) == printed(query(1)) != printed(query(2))

@@ -1,0 +1,484 @@
+"""What statements of SQL define: every spelling that public pipeline files have."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+import pytest
+
+from rivermouth.pipelines.notebooks import cells
+from rivermouth.pipelines.spec import AutoCdc, Definitions, Expectation, SourceLine, SqlQuery
+from rivermouth.pipelines.sql.read import SqlSession, read_sql
+
+AT = SourceLine("silver.sql", 1)
+
+
+def read(text, **conf):
+    return read_sql(dedent(text), AT, conf=conf)
+
+
+def dataset(text, **conf):
+    found = read(text, **conf)
+    assert len(found.datasets) == 1
+    return found.datasets[0]
+
+
+def flow(text, **conf):
+    found = read(text, **conf)
+    assert len(found.flows) == 1
+    return found.flows[0]
+
+
+HEADS = [
+    ("CREATE STREAMING TABLE t", "streaming_table", False),
+    ("CREATE OR REFRESH STREAMING TABLE t", "streaming_table", False),
+    ("CREATE OR REPLACE STREAMING TABLE t", "streaming_table", False),
+    ("create or refresh streaming table if not exists t", "streaming_table", False),
+    ("CREATE OR REFRESH PRIVATE STREAMING TABLE t", "streaming_table", True),
+    ("CREATE OR REFRESH TEMPORARY STREAMING TABLE t", "streaming_table", True),
+    ("CREATE STREAMING LIVE TABLE t", "streaming_table", False),
+    ("CREATE OR REFRESH STREAMING LIVE TABLE t", "streaming_table", False),
+    ("CREATE TEMPORARY STREAMING LIVE TABLE t", "streaming_table", True),
+    ("CREATE INCREMENTAL LIVE TABLE t", "streaming_table", False),
+    ("CREATE MATERIALIZED VIEW t", "materialized_view", False),
+    ("CREATE OR REFRESH MATERIALIZED VIEW t", "materialized_view", False),
+    ("CREATE OR REPLACE MATERIALIZED VIEW IF NOT EXISTS t", "materialized_view", False),
+    ("CREATE OR REFRESH PRIVATE MATERIALIZED VIEW t", "materialized_view", True),
+    ("CREATE LIVE TABLE t", "materialized_view", False),
+    ("CREATE OR REFRESH LIVE TABLE t", "materialized_view", False),
+    ("CREATE TEMPORARY LIVE TABLE t", "materialized_view", True),
+    ("CREATE LIVE VIEW t", "temporary_view", False),
+    ("CREATE OR REFRESH LIVE VIEW t", "temporary_view", False),
+    ("CREATE TEMPORARY LIVE VIEW t", "temporary_view", False),
+    ("CREATE STREAMING LIVE VIEW t", "temporary_view", False),
+    ("CREATE INCREMENTAL LIVE VIEW t", "temporary_view", False),
+    ("CREATE TEMPORARY VIEW t", "temporary_view", False),
+    ("CREATE OR REPLACE TEMP VIEW t", "temporary_view", False),
+    ("CREATE PRIVATE VIEW t", "temporary_view", False),
+    ("CREATE VIEW t", "view", False),
+    ("CREATE PERSISTED VIEW t", "view", False),
+    ("CREATE TABLE t", "table", False),
+    ("CREATE OR REPLACE TABLE t", "table", False),
+]
+
+
+@pytest.mark.parametrize(("head", "kind", "private"), HEADS, ids=[each[0] for each in HEADS])
+def test_every_head(head, kind, private):
+    found = dataset(f"{head} AS SELECT 1 AS a")
+    assert (found.name, found.kind, found.private) == ("t", kind, private)
+    assert found.query == SqlQuery("SELECT 1 AS a", AT, {})
+    assert found.at == AT
+
+
+NAMES = [
+    ("orders", "orders"),
+    ("silver.orders", "silver.orders"),
+    ("main.silver.orders", "main.silver.orders"),
+    ("LIVE.orders", "LIVE.orders"),
+    ("`my orders`", "`my orders`"),
+    ("main.`a.b`.`c``d`", "main.`a.b`.`c``d`"),
+    ("`orders`", "orders"),
+    ("${catalog}.${schema}.orders_${env}", "main.silver.orders_dev"),
+    ("`${catalog}`.silver.orders", "main.silver.orders"),
+    ("IDENTIFIER('silver' || '.' || :name)", "silver.orders"),
+    ("IDENTIFIER(:name)", "orders"),
+    ("bestellungen_größe", "bestellungen_größe"),
+]
+
+
+@pytest.mark.parametrize(("written", "name"), NAMES)
+def test_every_name(written, name):
+    conf = {"catalog": "main", "schema": "silver", "env": "dev", "name": "orders"}
+    assert dataset(f"CREATE STREAMING TABLE {written}", **conf).name == name
+
+
+def test_a_streaming_table_without_a_query_is_for_flows():
+    assert dataset("CREATE OR REFRESH STREAMING TABLE t COMMENT 'x'").query is None
+
+
+BODIES = [
+    "SELECT 1 AS a",
+    "select *, `a b` -- a comment; with a semicolon\nFROM STREAM(x) /* ; */ WHERE s = 'a;b'",
+    "WITH a AS (SELECT 1), b (x) AS (SELECT 2) SELECT * FROM a, b",
+    "(SELECT 1 AS a)",
+    "(SELECT 1 AS a) UNION ALL (SELECT 2)",
+    "FROM STREAM(x) |> WHERE a > 1",
+    "VALUES (1), (2)",
+    "TABLE x",
+    "SELECT '${path}', :p, a:b.c::string FROM LIVE.x",
+    "SELECT '''' , \"a;b\", 'it\\'s;', r'\\'",
+]
+
+
+@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("word", ["AS ", ""])
+def test_the_text_of_a_query_is_as_it_is_written(word, body):
+    found = read(f"CREATE MATERIALIZED VIEW a COMMENT 'x'\n{word}{body} ;\nCREATE MATERIALIZED VIEW b AS SELECT 2")
+    assert [each.query.text for each in found.datasets] == [body, "SELECT 2"]
+    assert found.datasets[0].query.at.line == 2
+
+
+def test_a_query_knows_its_line():
+    found = read_sql("-- one\n\nCREATE VIEW v\n  AS\n  -- five\n  SELECT 1", SourceLine("a.ipynb", 10, 3)).datasets[0]
+    assert found.at == SourceLine("a.ipynb", 12, 3)
+    assert found.query.at == SourceLine("a.ipynb", 15, 3)
+
+
+def test_columns_and_constraints():
+    found = dataset(
+        """
+        CREATE OR REFRESH STREAMING TABLE t (
+          id BIGINT NOT NULL COMMENT 'the key',
+          `two words` STRING COMMENT "it's",
+          price DECIMAL(10, 2) DEFAULT 1.5,
+          nested STRUCT<a: INT, b: ARRAY<MAP<STRING, DECIMAL(3,1)>>> COMMENT 'x' NOT NULL,
+          day DATE GENERATED ALWAYS AS (CAST(ts AS DATE)),
+          span INTERVAL DAY TO SECOND,
+          name STRING COLLATE UTF8_LCASE,
+          CONSTRAINT valid_id EXPECT (id IS NOT NULL) ON VIOLATION DROP ROW,
+          CONSTRAINT valid_price EXPECT (price > 0 AND (price < 10)),
+          CONSTRAINT valid_total EXPECT(total BETWEEN 0 AND 100) ON VIOLATION FAIL UPDATE,
+          CONSTRAINT ours EXPECT ((a) or (b)) ON VIOLATION DEAD LETTER,
+          CONSTRAINT bare EXPECT price > ${least} ON VIOLATION DROP ROW,
+          CONSTRAINT pk PRIMARY KEY (id) RELY,
+          CONSTRAINT fk FOREIGN KEY (id, x) REFERENCES other (id, x) NOT ENFORCED
+        )
+        AS SELECT 1""",
+        least="5",
+    )
+    assert found.schema == (
+        "id BIGINT NOT NULL COMMENT 'the key', `two words` STRING COMMENT 'it\\'s', price DECIMAL(10, 2) DEFAULT 1.5, "
+        "nested STRUCT<a: INT, b: ARRAY<MAP<STRING, DECIMAL(3,1)>>> NOT NULL COMMENT 'x', "
+        "day DATE GENERATED ALWAYS AS (CAST(ts AS DATE)), span INTERVAL DAY TO SECOND, name STRING COLLATE UTF8_LCASE"
+    )
+    assert found.expectations == (
+        Expectation("valid_id", "id IS NOT NULL", "drop"),
+        Expectation("valid_price", "price > 0 AND (price < 10)", "warn"),
+        Expectation("valid_total", "total BETWEEN 0 AND 100", "fail"),
+        Expectation("ours", "(a) or (b)", "dead_letter"),
+        Expectation("bare", "price > 5", "drop"),
+    )
+
+
+def test_keys_are_noted_with_their_lines():
+    found = read(
+        "CREATE MATERIALIZED VIEW t (\n a INT PRIMARY KEY,\n b INT,\n CONSTRAINT f FOREIGN KEY (b) REFERENCES o)\n"
+        "AS SELECT 1"
+    )
+    assert [(str(at), text) for at, text in found.notes] == [
+        ("silver.sql:2", "PRIMARY KEY is information only: nothing enforces it"),
+        ("silver.sql:4", "FOREIGN KEY is information only: nothing enforces it"),
+    ]
+    assert found.datasets[0].schema == "a INT, b INT"
+
+
+def test_a_list_of_constraints_alone_leaves_the_columns_to_the_query():
+    found = dataset("CREATE TEMPORARY VIEW t (CONSTRAINT c EXPECT (a > 0)) AS SELECT a FROM x")
+    assert (found.schema, found.query.text, len(found.expectations)) == (None, "SELECT a FROM x", 1)
+
+
+def test_names_without_types_are_the_names_of_the_querys_columns():
+    found = dataset("CREATE MATERIALIZED VIEW t (a, `b c`) AS SELECT 1, 2 -- two")
+    assert (found.schema, found.query.text) == (None, "SELECT * FROM (SELECT 1, 2\n) AS `labelled`(`a`, `b c`)")
+
+
+def test_clauses_in_any_order():
+    clauses = [
+        "COMMENT 'of the table'",
+        "TBLPROPERTIES (quality = 'gold', 'delta.enableChangeDataFeed' = 'true', pipelines.reset.allowed = FALSE)",
+        "TBLPROPERTIES (a.b 3)",
+        "PARTITIONED BY (day, `the hour`)",
+        "CLUSTER BY (id, nested.key)",
+        "LOCATION '${root}/t'",
+        "USING DELTA",
+        "REFRESH POLICY INCREMENTAL STRICT",
+        "SCHEDULE CRON '0 0 8 * * ?' AT TIME ZONE 'UTC'",
+    ]
+    seen = set()
+    for order in (clauses, clauses[::-1], clauses[3:] + clauses[:3]):
+        found = dataset(f"CREATE MATERIALIZED VIEW t {' '.join(order)} AS SELECT 1", root="s3://b")
+        seen.add(
+            (found.comment, tuple(sorted(found.properties.items())), found.partition_by, found.cluster_by, found.path)
+        )
+        assert found.refresh_policy == "incremental_strict"
+    properties = (("a.b", "3"), ("delta.enableChangeDataFeed", "true"), ("pipelines.reset.allowed", "false"))
+    assert seen == {
+        ("of the table", (*properties, ("quality", "gold")), ("day", "the hour"), ("id", "nested.key"), "s3://b/t")
+    }
+
+
+POLICIES = [("AUTO", "auto"), ("INCREMENTAL", "incremental"), ("FULL", "full")]
+
+
+@pytest.mark.parametrize(("written", "policy"), POLICIES)
+def test_refresh_policies(written, policy):
+    assert dataset(f"CREATE MATERIALIZED VIEW t REFRESH POLICY {written} AS SELECT 1").refresh_policy == policy
+
+
+NOTED = [
+    ("SCHEDULE EVERY 2 HOURS", "SCHEDULE of t: `rivermouth run` refreshes it, with --follow all the time"),
+    ("SCHEDULE REFRESH EVERY 1 DAY", "SCHEDULE of t: `rivermouth run` refreshes it, with --follow all the time"),
+    ("TRIGGER ON UPDATE", "TRIGGER of t: `rivermouth run` refreshes it, with --follow all the time"),
+    (
+        "TRIGGER ON UPDATE AT MOST EVERY INTERVAL 5 MINUTES",
+        "TRIGGER of t: `rivermouth run` refreshes it, with --follow all the time",
+    ),
+    ("CLUSTER BY AUTO", "CLUSTER BY AUTO: no clustering columns are chosen"),
+    ("TAGS ('a' = 'b')", "TAGS of t are not kept"),
+]
+
+
+@pytest.mark.parametrize(("clause", "note"), NOTED)
+def test_what_changes_nothing_is_noted(clause, note):
+    found = read(f"CREATE MATERIALIZED VIEW t\n{clause}\nCOMMENT 'kept' AS SELECT 1")
+    assert [(str(at), text) for at, text in found.notes] == [("silver.sql:2", note)]
+    assert found.datasets[0].comment == "kept"
+
+
+def test_clauses_that_need_no_note():
+    found = read("CREATE MATERIALIZED VIEW t CLUSTER BY NONE DEFAULT COLLATION UTF8_BINARY AS SELECT 1")
+    assert (found.notes, found.datasets[0].cluster_by) == ((), ())
+
+
+def test_a_plain_table_is_noted():
+    note = "CREATE TABLE defines a materialized view, or a streaming table where its query is streaming"
+    assert [text for _, text in read("CREATE TABLE t COMMENT 'x' AS SELECT 1").notes] == [note]
+
+
+FLOWS = [
+    ("CREATE FLOW f AS INSERT INTO t BY NAME SELECT * FROM STREAM(x)", False, None),
+    ("CREATE FLOW f AS INSERT INTO ONCE t BY NAME SELECT * FROM STREAM(x)", True, None),
+    ("CREATE FLOW f AS INSERT ONCE INTO t BY NAME SELECT * FROM STREAM(x)", True, None),
+    ("CREATE FLOW IF NOT EXISTS f COMMENT 'why' AS INSERT INTO t BY NAME SELECT * FROM STREAM(x)", False, "why"),
+]
+
+
+@pytest.mark.parametrize(("text", "once", "comment"), FLOWS)
+def test_flows_that_append(text, once, comment):
+    found = flow(text)
+    assert (found.name, found.target, found.kind) == ("f", "t", "append")
+    assert (found.once, found.comment, found.query.text) == (once, comment, "SELECT * FROM STREAM(x)")
+    assert read(text).notes == ()
+
+
+def test_a_flow_without_by_name_matches_names_and_says_so():
+    found = read("CREATE FLOW f AS INSERT INTO s.t\nSELECT 1 AS a")
+    assert found.flows[0].target == "s.t"
+    assert found.notes == (
+        (SourceLine("silver.sql", 2), "INSERT INTO matches columns by their names, as BY NAME says"),
+    )
+
+
+def test_a_streaming_table_with_its_flow():
+    found = read("CREATE STREAMING TABLE s.t COMMENT 'c' FLOW INSERT ONCE BY NAME SELECT * FROM STREAM x")
+    assert (found.datasets[0].name, found.datasets[0].query) == ("s.t", None)
+    assert (found.flows[0].name, found.flows[0].target, found.flows[0].once) == ("s.t", "s.t", True)
+    found = read("CREATE OR REFRESH STREAMING TABLE t FLOW AUTO CDC FROM STREAM x KEYS (id) SEQUENCE BY ts")
+    assert (found.flows[0].name, found.flows[0].kind, found.flows[0].cdc) == ("t", "auto_cdc", AutoCdc(("id",), "ts"))
+
+
+def test_auto_cdc_with_all_clauses_in_any_order():
+    clauses = [
+        "KEYS (id, `the shop`, payload.key)",
+        "IGNORE NULL UPDATES",
+        "APPLY AS DELETE WHEN operation = 'DELETE' AND NOT (KEYS > 1)",
+        'APPLY AS TRUNCATE WHEN op = "TRUNCATE"',
+        "SEQUENCE BY struct(ts, id)",
+        "COLUMNS * EXCEPT (operation, ts)",
+        "STORED AS SCD TYPE 2",
+        "TRACK HISTORY ON * EXCEPT (city)",
+    ]
+    expected = AutoCdc(
+        keys=("id", "the shop", "payload.key"),
+        sequence_by="struct(ts, id)",
+        apply_as_deletes="operation = 'DELETE' AND NOT (KEYS > 1)",
+        apply_as_truncates='op = "TRUNCATE"',
+        except_columns=("operation", "ts"),
+        scd_type=2,
+        track_history_except_columns=("city",),
+        ignore_null_updates=True,
+    )
+    for order in (clauses, clauses[::-1], clauses[4:] + clauses[:4]):
+        found = flow(f"CREATE FLOW f AS AUTO CDC INTO t FROM STREAM(x)\n{' '.join(order)};")
+        assert (found.name, found.target, found.kind, found.cdc) == ("f", "t", "auto_cdc", expected)
+        assert found.query.text == "SELECT * FROM STREAM(x)"
+
+
+CDC = [
+    ("COLUMNS a, b", {"columns": ("a", "b")}),
+    ("COLUMNS (a, b)", {"columns": ("a", "b")}),
+    ("COLUMNS *", {}),
+    ("COLUMNS * EXCEPT (a)", {"except_columns": ("a",)}),
+    ("STORED AS SCD TYPE 1", {}),
+    ("STORED AS SCD 2", {"scd_type": 2}),
+    ("TRACK HISTORY ON a, b", {"track_history_columns": ("a", "b")}),
+    ("TRACK HISTORY ON (a, b)", {"track_history_columns": ("a", "b")}),
+    ("TRACK HISTORY ON * EXCEPT (a, b)", {"track_history_except_columns": ("a", "b")}),
+    ("IGNORE NULL UPDATES ON a, b", {"ignore_null_updates_columns": ("a", "b")}),
+    ("IGNORE NULL UPDATES ON * EXCEPT (a)", {"ignore_null_updates_except_columns": ("a",)}),
+    ("COLUMNS TO UPDATE changed", {"columns_to_update": "changed"}),
+    ("APPLY AS DELETE WHEN op = '${delete}'", {"apply_as_deletes": "op = 'D'"}),
+]
+
+
+@pytest.mark.parametrize(("clause", "values"), CDC)
+def test_each_clause_of_auto_cdc(clause, values):
+    text = f"AUTO CDC INTO t FROM STREAM x KEYS (id) SEQUENCE BY ts {clause}"
+    assert flow(f"CREATE FLOW f AS {text}", delete="D").cdc == AutoCdc(("id",), "ts", **values)
+
+
+SOURCES = [
+    ("STREAM(LIVE.x)", "SELECT * FROM STREAM(LIVE.x)"),
+    ("stream x", "SELECT * FROM stream x"),
+    ("x AS c", "SELECT * FROM x AS c"),
+    ("STREAM read_files('/cdc', format => 'json')", "SELECT * FROM STREAM read_files('/cdc', format => 'json')"),
+    ("(SELECT a -- why\n FROM STREAM(x))", "SELECT a -- why\n FROM STREAM(x)"),
+    ("(FROM STREAM(x) |> SELECT a)", "FROM STREAM(x) |> SELECT a"),
+    ("STREAM(x) WHERE a > 1", "SELECT * FROM (SELECT * FROM STREAM(x)\n) WHERE a > 1"),
+]
+
+
+@pytest.mark.parametrize(("source", "query"), SOURCES)
+def test_changes_of_auto_cdc(source, query):
+    found = flow(f"APPLY CHANGES INTO LIVE.t\nFROM {source}\nKEYS (id) SEQUENCE BY ts")
+    assert (found.query.text, found.query.at.line) == (query, 2)
+    assert (found.name, found.target, found.at.line) == ("LIVE.t", "LIVE.t", 1)
+
+
+def test_auto_cdc_once():
+    for head in ("AUTO CDC ONCE INTO", "AUTO CDC INTO ONCE", "APPLY CHANGES ONCE INTO"):
+        assert flow(f"CREATE FLOW f AS {head} t FROM STREAM x KEYS (id) SEQUENCE BY ts").once
+
+
+def test_sinks():
+    found = read(
+        """
+        CREATE SINK IF NOT EXISTS out FORMAT 'kafka'
+          OPTIONS ('topic' = 'orders', kafka.bootstrap.servers = '${servers}');
+        CREATE SINK files USING delta OPTIONS (path '/x')""",
+        servers="a:1",
+    )
+    assert [(each.name, each.format, each.options) for each in found.sinks] == [
+        ("out", "kafka", {"topic": "orders", "kafka.bootstrap.servers": "a:1"}),
+        ("files", "delta", {"path": "/x"}),
+    ]
+
+
+SETS = [
+    ("SET a = b", {"a": "b"}),
+    ("SET a=s3://bucket/x/*/y", {"a": "s3://bucket/x/*/y"}),
+    ("SET startDate='2020-01-01'", {"startDate": "'2020-01-01'"}),
+    ("SET spark.sql.shuffle.partitions = 8", {"spark.sql.shuffle.partitions": "8"}),
+    ("SET pipelines.trigger.interval='10 seconds'", {"pipelines.trigger.interval": "10 seconds"}),
+    ('SET spark.x = "a;b"', {"spark.x": "a;b"}),
+    ("SET `a.b` = c d -- not this", {"a.b": "c d"}),
+    ("SET\n  a = b\n-- not this", {"a": "b"}),
+    ("SET TIME ZONE 'Europe/Paris'", {"spark.sql.session.timeZone": "Europe/Paris"}),
+    ("SET a = ${given}/x", {"a": "root/x"}),
+    ("SET a = it's", {"a": "it's"}),
+]
+
+
+@pytest.mark.parametrize(("statement", "conf"), SETS)
+def test_settings_hold_for_what_follows(statement, conf):
+    found = read_sql(f"CREATE VIEW a AS SELECT 1;\n{statement};\nCREATE VIEW b AS SELECT 2", AT, conf={"given": "root"})
+    assert [each.query.conf for each in found.datasets] == [{"given": "root"}, {"given": "root", **conf}]
+
+
+def test_a_setting_is_a_parameter_of_what_follows():
+    found = read("SET source = /landing; CREATE STREAMING TABLE t LOCATION '${source}/t' AS SELECT '${source}'")
+    assert found.datasets[0].path == "/landing/t"
+    assert (found.datasets[0].query.text, found.datasets[0].query.conf) == (
+        "SELECT '${source}'",
+        {"source": "/landing"},
+    )
+
+
+def test_statements_that_only_show_are_noted():
+    found = read("SET\n spark.source;\nSELECT 1;\nSHOW TABLES; DESCRIBE x; EXPLAIN SELECT 2")
+    assert [(at.line, text) for at, text in found.notes] == [
+        (1, "SET without a value changes nothing"),
+        (3, "SELECT shows rows and defines nothing: it is not run"),
+        (4, "SHOW shows rows and defines nothing: it is not run"),
+        (4, "DESCRIBE shows rows and defines nothing: it is not run"),
+        (4, "EXPLAIN shows rows and defines nothing: it is not run"),
+    ]
+
+
+USES = [
+    ("USE SCHEMA silver;", "silver.t", (None, "silver")),
+    ("USE DATABASE silver;", "silver.t", (None, "silver")),
+    ("USE silver;", "silver.t", (None, "silver")),
+    ("USE main.silver;", "main.silver.t", ("main", "silver")),
+    ("USE CATALOG main; USE SCHEMA silver;", "main.silver.t", ("main", "silver")),
+    ("USE CATALOG main;", "t", ("main", None)),
+    ("USE CATALOG `${catalog}`; USE SCHEMA ${schema};", "main.silver.t", ("main", "silver")),
+    ("USE CATALOG :catalog; USE SCHEMA IDENTIFIER(:schema);", "main.silver.t", ("main", "silver")),
+    ("USE CATALOG 'main'; USE IDENTIFIER('a.b');", "a.b.t", ("a", "b")),
+]
+
+
+@pytest.mark.parametrize(("uses", "name", "place"), USES)
+def test_use_chooses_where_names_are(uses, name, place):
+    found = read(
+        f"{uses} CREATE VIEW t AS SELECT 1; CREATE FLOW f AS INSERT INTO t BY NAME SELECT 1;"
+        "CREATE TEMPORARY VIEW v AS SELECT 1; CREATE STREAMING TABLE LIVE.u",
+        catalog="main",
+        schema="silver",
+    )
+    assert [each.name for each in found.datasets] == [name, "v", "LIVE.u"]
+    assert (found.flows[0].name, found.flows[0].target) == ("f", name)
+    assert (found.datasets[0].query.catalog, found.datasets[0].query.schema) == place
+
+
+def test_a_name_of_two_parts_is_in_the_catalog():
+    found = read("USE CATALOG main; CREATE VIEW s.t AS SELECT 1; CREATE VIEW a.s.t AS SELECT 1")
+    assert [each.name for each in found.datasets] == ["main.s.t", "a.s.t"]
+
+
+NOTEBOOK = """\
+-- Databricks notebook source
+-- MAGIC %md
+-- MAGIC # CREATE STREAMING TABLE not_this
+
+-- COMMAND ----------
+
+-- DBTITLE 1,Bronze; raw
+SET source = /landing/*
+
+-- COMMAND ----------
+
+USE SCHEMA bronze
+
+-- COMMAND ----------
+
+-- MAGIC %sql
+-- MAGIC CREATE MATERIALIZED VIEW one AS
+-- MAGIC   SELECT 'a'
+
+-- COMMAND ----------
+
+%sql
+CREATE STREAMING TABLE two LOCATION '${source}' AS SELECT 10
+% 3
+"""
+
+
+def test_the_cells_of_a_notebook_share_what_they_set(tmp_path):
+    path = tmp_path / "a.sql"
+    path.write_text(NOTEBOOK)
+    session = SqlSession({"given": "x"})
+    found = Definitions()
+    for cell in cells(path, "a.sql"):
+        if cell.language == "sql":
+            found += read_sql(cell.text, cell.at, session=session)
+    assert [(each.name, each.at.line, each.path) for each in found.datasets] == [
+        ("bronze.one", 17, None),
+        ("bronze.two", 23, "/landing/*"),
+    ]
+    assert session == SqlSession({"given": "x", "source": "/landing/*"}, schema="bronze")
+
+
+def test_nothing_is_in_an_empty_file():
+    assert read_sql("", AT) == read_sql("-- only a comment\n;;/* ; */\n", AT)
+    assert read_sql(";", AT).datasets == ()

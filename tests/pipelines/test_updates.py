@@ -1,0 +1,228 @@
+"""What updates of a pipeline make of its tables: once each row, whatever is lost, restarted or asked for."""
+
+import shutil
+
+import pytest
+
+from rivermouth.engine.query import query_events as ev
+from rivermouth.errors import RivermouthError
+
+PYTHON = """
+import dlt
+from pyspark.sql.functions import *
+
+factor = int(spark.conf.get("factor", "2"))
+
+@dlt.expect("small", "id < 3")
+@dlt.table(comment="numbers")
+@dlt.expect_or_drop("positive", "id >= 0")
+@dlt.expect_or_dead_letter("not_four", "id <> 4")
+def bronze():
+    return spark.readStream.format("json").schema("id bigint, name string").load("in")
+
+@dlt.view
+def doubled():
+    return dlt.read_stream("bronze").withColumn("twice", col("id") * factor)
+
+@dlt.table
+def silver():
+    return dlt.read_stream("doubled").where("twice > 0")
+"""
+SQL = """
+CREATE OR REFRESH MATERIALIZED VIEW totals COMMENT 'by name' AS
+SELECT silver.name, sum(twice) AS total FROM LIVE.silver GROUP BY silver.name;
+
+CREATE OR REFRESH STREAMING TABLE gold.named (CONSTRAINT has_name EXPECT (name IS NOT NULL) ON VIOLATION DROP ROW)
+AS SELECT bronze.id, name FROM STREAM(LIVE.bronze);
+"""
+FIRST = ({"id": 1, "name": "a"}, {"id": 2, "name": "b"}, {"id": -1, "name": "c"}, {"id": 4}, {"id": 5})
+
+
+@pytest.fixture
+def numbers(folder):
+    folder.write("src/a.py", PYTHON)
+    folder.write("src/b.sql", SQL)
+    folder.feed("in/1.json", *FIRST)
+    return folder
+
+
+def test_rows_are_written_once_and_counted_and_views_follow(numbers):
+    planned = numbers.plan()
+    assert {name: each.kind for name, each in planned.items()} == {
+        "bronze": "streaming_table",
+        "doubled": "view",
+        "silver": "streaming_table",
+        "totals": "materialized_view",
+        "gold.named": "streaming_table",
+    }
+    assert planned["gold.named"].reads == ("bronze (stream)",)
+    assert planned["bronze"].new_columns == ("id bigint", "name string")
+    assert not (numbers.folder / "lake").exists()
+
+    found = numbers.run()
+    bronze = found["bronze"].counts
+    assert (bronze.read, bronze.written, bronze.dropped, bronze.dead_lettered) == (5, 3, 1, 1)
+    assert bronze.expectations == {"small": 2, "positive": 1, "not_four": 1}
+    assert numbers.rows("default.bronze") == [(1, "a"), (2, "b"), (5, None)]
+    assert numbers.rows("default.silver", "id, twice") == [(1, 2), (2, 4), (5, 10)]
+    assert numbers.rows("default.totals") == [("a", 2), ("b", 4), (None, 10)]
+    assert numbers.rows("gold.named") == [(1, "a"), (2, "b")]
+    letters = numbers.rows("default.bronze__dead_letters", "flow, failed_expectations, status, row")
+    assert letters == [("bronze", ["small", "not_four"], "open", {"id": 4, "name": None})]
+
+    numbers.feed("in/2.json", {"id": 7, "name": "a"})
+    found = numbers.run()
+    assert found["bronze"].counts.written == 1
+    assert numbers.rows("default.totals") == [("a", 16), ("b", 4), (None, 10)]
+
+    # Nothing new: nothing is written, and the view is not computed.
+    found = numbers.run()
+    assert {each.counts.read for each in found.values()} == {0}
+    assert found["totals"].reason == "no table that it reads has a new version"
+    assert numbers.plan()["totals"].flows[0].reason == "what it reads may get a new version in this update"
+
+    log = numbers.rows("_rivermouth/pipelines/shop/event_log", "event_type, level, message")
+    assert ("update_progress", "INFO") in {each[:2] for each in log}
+    assert ("flow_progress", "METRICS", "Flow 'bronze' is RUNNING.") in log
+
+
+class _Stop(Exception):
+    """Ends a batch at a step."""
+
+
+@pytest.mark.parametrize("at", ["files", "check", "write", "written", "dead_letters"])
+def test_ended_at_any_step_no_row_is_lost_or_doubled(numbers, at):
+    def step(name):
+        if name == at:
+            raise _Stop(name)
+
+    found = numbers.run(step=step)
+    assert found["bronze"].result == "failed"
+    assert found["silver"].result == "skipped"
+    for _ in range(2):
+        found = numbers.run()
+        assert {each.result for each in found.values()} == {"completed"}
+        assert numbers.rows("default.bronze") == [(1, "a"), (2, "b"), (5, None)]
+        assert numbers.rows("default.silver", "id, twice") == [(1, 2), (2, 4), (5, 10)]
+        assert len(numbers.rows("default.bronze__dead_letters")) == 1
+
+
+@pytest.mark.parametrize("what", ["deleted", "older", "damaged", "state deleted"])
+def test_with_a_lost_checkpoint_the_ledger_says_where_to_go_on(numbers, what):
+    checkpoints = numbers.folder / "lake/_rivermouth/pipelines/shop/checkpoints"
+    numbers.run()
+    shutil.copytree(checkpoints, numbers.folder / "backup")
+    numbers.feed("in/2.json", {"id": 7, "name": "a"})
+    numbers.run()
+    if what == "state deleted":
+        shutil.rmtree(numbers.folder / "lake/_rivermouth")
+    elif what == "damaged":
+        for file in checkpoints.glob("*/*/offsets/*"):
+            file.write_text("nothing")
+    else:
+        shutil.rmtree(checkpoints)
+        if what == "older":
+            shutil.copytree(numbers.folder / "backup", checkpoints)
+    numbers.feed("in/3.json", {"id": 8, "name": "b"})
+    found = numbers.run()
+    assert found["bronze"].counts.read == 1
+    assert {each.flow for each in numbers.events if isinstance(each, ev.CheckpointMade)} == {
+        "bronze",
+        "silver",
+        "gold.named",
+    }
+    numbers.run()
+    assert numbers.rows("default.silver", "id") == [(1,), (2,), (5,), (7,), (8,)]
+    assert numbers.rows("gold.named", "id") == [(1,), (2,), (7,), (8,)]
+
+
+def test_full_refresh_and_reset_do_what_they_say(numbers):
+    numbers.run()
+    numbers.write("src/a.py", PYTHON.replace('"2"', '"3"'))
+    found = numbers.run(refresh=("silver",))
+    assert set(found) == {"silver"}
+    assert [type(each) for each in numbers.events if isinstance(each, ev.QueryChanged)] == [ev.QueryChanged]
+    assert numbers.rows("default.silver", "id, twice") == [(1, 2), (2, 4), (5, 10)]
+
+    assert numbers.plan(full_refresh=("silver",))["silver"].flows[0].action == "clear"
+    found = numbers.run(full_refresh=("silver",))
+    assert set(found) == {"silver"}
+    assert numbers.rows("default.silver", "id, twice") == [(1, 3), (2, 6), (5, 15)]
+
+    numbers.run(reset_checkpoint=("silver",))
+    assert numbers.rows("default.silver", "id") == [(1,), (1,), (2,), (2,), (5,), (5,)]
+
+    numbers.write(
+        "src/a.py", PYTHON.replace('comment="numbers"', 'table_properties={"pipelines.reset.allowed": "false"}')
+    )
+    with pytest.raises(RivermouthError) as refused:
+        numbers.run(full_refresh=("bronze",))
+    assert str(refused.value) == (
+        "[RESET_NOT_ALLOWED] dataset bronze has pipelines.reset.allowed = false; it was not cleared\n"
+        "  at: src/a.py:8\n"
+        "  hint: remove the property, if its data may be deleted"
+    )
+    found = numbers.run(full_refresh_all=True)
+    assert found["bronze"].counts.read == 0
+    assert numbers.rows("default.silver", "id, twice") == [(1, 2), (2, 4), (5, 10)]
+
+    numbers.write("src/a.py", PYTHON)
+    (numbers.folder / "in/1.json").unlink()
+    with pytest.raises(RivermouthError) as refused:
+        numbers.run(full_refresh=("bronze",))
+    assert str(refused.value) == (
+        "[REFRESH_WOULD_LOSE] dataset bronze: a full refresh would lose data: 1 of 1 files that it has read are gone; "
+        "it was not cleared\n"
+        "  at: src/a.py:8\n"
+        "  hint: rivermouth run --full-refresh bronze --accept-data-loss"
+    )
+    assert len(numbers.rows("default.bronze")) == 3
+    numbers.feed("in/9.json", {"id": 9})
+    numbers.run(full_refresh=("bronze",), accepts_loss=True)
+    assert numbers.rows("default.bronze") == [(9, None)]
+
+
+def test_a_query_with_state_stops_where_its_state_is_lost(folder):
+    folder.write(
+        "src/a.py",
+        "from pyspark import pipelines as dp\n"
+        "@dp.table\n"
+        "def seen():\n"
+        "    return spark.readStream.schema('id bigint').json('in').dropDuplicates(['id'])\n",
+    )
+    folder.feed("in/1.json", {"id": 1}, {"id": 1}, {"id": 2})
+    assert folder.run()["seen"].counts.written == 2
+    folder.feed("in/2.json", {"id": 2}, {"id": 3})
+    assert folder.run()["seen"].counts.written == 1
+    checkpoint = folder.folder / "lake/_rivermouth/pipelines/shop/checkpoints/default.seen/seen"
+    shutil.rmtree(checkpoint)
+    error = folder.run()["seen"].error
+    assert str(error) == (
+        f"[QUERY_STATE_LOST] flow seen keeps state, and its checkpoint {checkpoint} is not the one of table "
+        f"{folder.folder}/lake/default/seen: there is none; the flow was not started\n"
+        "  at: src/a.py:2\n"
+        "  hint: restore the checkpoint, or rivermouth run --full-refresh seen"
+    )
+    assert folder.run(full_refresh=("seen",))["seen"].counts.written == 3
+    assert folder.rows("default.seen") == [(1,), (2,), (3,)]
+
+
+def test_a_failed_expectation_writes_nothing_of_its_batch_and_others_go_on(folder):
+    folder.write(
+        "src/a.sql",
+        "CREATE STREAMING TABLE strict (CONSTRAINT whole EXPECT (id > 0) ON VIOLATION FAIL UPDATE) AS\n"
+        "SELECT * FROM STREAM read_files('in', format => 'json', schema => 'id BIGINT');\n"
+        "CREATE STREAMING TABLE lenient AS\n"
+        "SELECT * FROM STREAM read_files('in', format => 'json', schema => 'id BIGINT');\n",
+    )
+    folder.feed("in/1.json", {"id": 1}, {"id": 0})
+    found = folder.run()
+    print(found["strict"], found["lenient"])
+    assert str(found["strict"].error) == (
+        "[ROW_EXPECTATION_FAILED] flow strict: expectation 'whole' failed for at least one row; "
+        "the batch was not written\n"
+        "  at: src/a.sql:1\n"
+        "  hint: correct the rows or the expectation, then: rivermouth run"
+    )
+    assert folder.rows("default.strict") == []
+    assert folder.rows("default.lenient", "id") == [(0,), (1,)]
