@@ -20,11 +20,11 @@ setup: .venv/.jars ## Bring uv, the locked environment, the jars and, if need be
 demo: setup ## Carry a topic of a broker of its own into a table, and show it
 	$(BIN)/rivermouth demo
 
-test: setup .venv/.classes ## Run the tests, the fast ones first; CHANGED=origin/main: those that a change reaches
+test: setup .venv/.classes ## Run the tests; CHANGED=origin/main: those that a change reaches
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST) $(if $(CHANGED),$$($(BIN)/python -m tools.changed_tests $(CHANGED)))
 
-long: setup .venv/.classes ## Run the tests that take too long for that: more of the pages, more of the crashes
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m long $(PYTEST)
+long: setup .venv/.classes ## Run the tests that take too long for that: more of the pages, more of the crashes; PART=1/8
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m long $(if $(PART),--part $(PART)) $(PYTEST)
 
 crashes: setup .venv/.classes ## Run all tests that kill and damage, in every combination
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "long or not long" tests/crashes $(PYTEST)

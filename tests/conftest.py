@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import time
 import uuid
+import zlib
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,25 +16,30 @@ from hypothesis import settings
 
 from rivermouth.ports.dev.broker import Broker
 from rivermouth.ports.dev.s3_server import S3Server
+from rivermouth.testing.plugin import run_flow, run_pipeline  # noqa: F401 - where the package is not installed anew
 
-# Fast ones first, and such as can be shared out last; a folder that is not named here comes after them.
+# Fast ones first; a folder that is not named here comes after them. Of several processes (-n) each takes the next test
+# when it is done with one: there the fast ones come last, so that all processes end at about the same time.
 ORDER = ("rows", "laws", "contracts", "ports", "pipelines", "doors", "audit", "crashes", "docs")
 
-# Folders and files whose tests ask what becomes of records, not what Spark makes of an expression.
-OF_FEW_RECORDS = {
-    *(
-        "doors",
-        "crashes",
-        "pipelines",
-        "test_sinks",
-        "test_delta",
-        "test_delta_files",
-        "test_delta_merge",
-        "test_erased",
-    ),
-    *("test_upsert_law", "test_history_law", "test_snapshot_law", "test_partial_law", "test_envelope_history"),
+# Files about rows of many columns or with long expressions, of which the code costs more than what it does.
+OF_LONG_CODE = {
+    *("test_change_reasons", "test_absent_columns", "test_zero_dates", "test_timestamp_precision"),
+    *("test_partition_values", "test_judged", "test_change_envelopes", "test_json_variant"),
 }
-FACTORY_MODE = "spark.sql.codegen.factoryMode"
+# Folders and files whose tests ask what becomes of a few records, not how Spark evaluates an expression.
+OF_FEW_RECORDS = {
+    *("pipelines", "doors", "audit", "crashes"),
+    *("test_sinks", "test_delta", "test_delta_files", "test_delta_merge", "test_erased"),
+    *("test_upsert_law", "test_history_law", "test_snapshot_law", "test_partial_law", "test_envelope_history"),
+    *OF_LONG_CODE,
+}
+# Of these nothing hangs on where a shuffle puts records: laws see to that.
+OF_ONE_TASK = {"doors", "audit", "crashes", *OF_LONG_CODE}
+NO_GENERATED_CODE = {"spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+GENERATED_CODE = {"spark.sql.codegen.factoryMode": "FALLBACK"}
+ONE_TASK = {"spark.sql.shuffle.partitions": "1", "spark.databricks.delta.snapshotPartitions": "1"}
+SEVERAL_TASKS = {"spark.sql.shuffle.partitions": "4", "spark.databricks.delta.snapshotPartitions": "2"}
 
 # Spark's and Kafka's own variables for the options of every JVM that they start, here and in processes of their own.
 # The second compiler pays off only in processes that do the same for longer than a test run; without it, Java would
@@ -47,19 +54,44 @@ settings.register_profile("rivermouth", deadline=None, database=None, print_blob
 settings.load_profile("rivermouth")
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--part", metavar="K/N", type=a_part, help="of N parts of the tests, by their names, only this one"
+    )
+
+
+def a_part(text):
+    """Number and count, of a text as ``3/8``."""
+    number, _, count = text.partition("/")
+    if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+        msg = f"{text!r} is no part: write 1/8 to 8/8"
+        raise argparse.ArgumentTypeError(msg)
+    return int(number), int(count)
+
+
+def part_of(test, count):
+    """Number of the part that a test is in: the same in each process, and whatever other tests there are."""
+    return zlib.crc32(test.encode()) % count + 1
+
+
 def pytest_report_header(config):
     return f"hypothesis seed: {config.getoption('--hypothesis-seed')}"
 
 
 @pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the marks in its own
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
+    if part := config.getoption("--part"):
+        number, count = part
+        others = [item for item in items if part_of(item.nodeid, count) != number]
+        items[:] = [item for item in items if part_of(item.nodeid, count) == number]
+        config.hook.pytest_deselected(items=others)
     root = Path(__file__).parent
 
     def place(item):
         folder = item.path.relative_to(root).parts[0]
         return ORDER.index(folder) if folder in ORDER else len(ORDER)
 
-    items.sort(key=place)
+    items.sort(key=place, reverse=hasattr(config, "workerinput"))
     for item in items:
         # Of several processes (-n), one does all the tests that share something costly.
         shared = [each.scope for found in item._fixtureinfo.name2fixturedefs.values() for each in found]
@@ -79,36 +111,52 @@ def spark(tmp_path_factory):
     extra = {
         **session_conf.local_folder_conf(tmp_path_factory.mktemp("spark")),
         "spark.driver.extraJavaOptions": "-Xss16m -XX:+UseSerialGC -Xmn1500m",
+        # Also for fixtures of a module, which come before those of a test.
+        **NO_GENERATED_CODE,
+        **ONE_TASK,
     }
     running = session.start(settings, app_name="rivermouth-tests", schemes=["s3a"], extra=extra)
     yield running
     running.stop()
 
 
-@pytest.fixture(autouse=True)
-def few_records(request):
-    """Where tests are about what becomes of a few records, Spark evaluates its plans without making code of them.
+@pytest.fixture(scope="session")
+def rivermouth_spark(spark):
+    """What the plugin's ``run_pipeline`` and ``run_flow`` run in."""
+    return spark
 
-    For each plan, those of Delta's log above all, it would write, compile and load code that runs once. What formats
-    and rules make of rows is seen by tests of other folders, and by all that runs in a process of its own.
+
+@pytest.fixture(autouse=True)
+def plans(request):
+    """How Spark carries out its plans: as it does by itself, or, for a few records, in the cheapest way.
+
+    Where tests are about what becomes of a few records, it evaluates plans without making code of them. For each plan,
+    those of Delta's log above all, it would write, compile and load code that runs once. The laws and contracts of
+    formats have generated code, and all that runs in a process of its own.
+
+    For each task of a shuffle Spark sends the whole plan, and of a few records most tasks get none.
     """
     folder = request.path.relative_to(Path(__file__).parent).parts[0]
-    if not {folder, request.path.stem} & OF_FEW_RECORDS or "spark" not in request.fixturenames:
+    names = {folder, request.path.stem}
+    by_itself = ({} if names & OF_FEW_RECORDS else GENERATED_CODE) | ({} if names & OF_ONE_TASK else SEVERAL_TASKS)
+    if not by_itself or "spark" not in request.fixturenames:
         yield
         return
-    with without_generated_code(request.getfixturevalue("spark")):
+    with with_conf(request.getfixturevalue("spark"), by_itself):
         yield
 
 
 @contextmanager
-def without_generated_code(spark):
-    """Spark evaluates its plans as they are; for fixtures of a module, which come before those of a test."""
-    before = spark.conf.get(FACTORY_MODE)
-    spark.conf.set(FACTORY_MODE, "NO_CODEGEN")
+def with_conf(spark, conf):
+    """A session with other settings, which are put back."""
+    before = {name: spark.conf.get(name) for name in conf}
+    for name, value in conf.items():
+        spark.conf.set(name, value)
     try:
         yield
     finally:
-        spark.conf.set(FACTORY_MODE, before)
+        for name, value in before.items():
+            spark.conf.set(name, value)
 
 
 @pytest.fixture(scope="session")

@@ -269,6 +269,7 @@ def error_page() -> str:
         errors.pipeline_settings,
         errors.pipeline_sql,
         errors.pipeline_files,
+        errors.testing,
         errors.machine,
     ):
         parts.append(f"## {(room.__doc__ or '').partition(':')[0]}")

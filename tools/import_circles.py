@@ -7,6 +7,7 @@ and below `TYPE_CHECKING`. Two modules that name each other only for types still
 import ast
 import sys
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -27,16 +28,21 @@ def imports_of(source: str, modules: Iterable[str]) -> set[str]:
     """Returns the modules, among `modules`, that a module with this source names in its imports, wherever they are."""
     known = set(modules)
     found: set[str] = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in _imports(source):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names if alias.name in known}
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        elif node.module and not node.level:
             inner = {f"{node.module}.{alias.name}" for alias in node.names}
             found |= inner & known
             # `from package import module` needs the package only for a name that is no module.
             if node.module in known and inner - known:
                 found.add(node.module)
     return found
+
+
+@cache
+def _imports(source: str) -> list[ast.Import | ast.ImportFrom]:
+    return [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
 def circles(graph: dict[str, set[str]]) -> Iterator[list[str]]:

@@ -22,7 +22,7 @@ LONG = pytest.mark.long
 # Seed, sink, rounds and about how many records a round has. Merges take their time.
 EPISODES = [
     (1, "append", 2, 200),
-    (8, "upsert", 1, 200),
+    pytest.param(8, "upsert", 1, 200, marks=LONG),
     pytest.param(1, "append", 2, 500, marks=LONG),
     pytest.param(2, "append", 2, 500, marks=LONG),
     pytest.param(3, "upsert", 1, 500, marks=LONG),

@@ -143,6 +143,7 @@ def test_the_table_of_a_merge_job_goes_on_as_an_upserts(scene, job, spark):
     assert is_sound(scene, spark).in_table == 7
 
 
+@pytest.mark.long
 def test_a_batch_that_was_not_ended_is_merged_again(scene, job, spark):
     send(scene, "a", (1, 1))
     send(scene, "b", (2, 2))
@@ -165,6 +166,7 @@ def test_a_batch_that_was_not_ended_is_merged_again(scene, job, spark):
     assert is_sound(scene, spark).in_table == 3
 
 
+@pytest.mark.long
 def test_by_a_sequence_of_its_own_the_table_is_compared(scene, job, spark):
     scene.options["sink"] = {"type": "upsert", "keys": ["id"], "sequence_by": "amount"}
     for key, value in (("a", (1, 5)), ("b", (2, 5)), ("c", (3, 5))):

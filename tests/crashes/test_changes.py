@@ -105,6 +105,7 @@ def test_debezium(make_scene, spark):
     assert audit_flow(spark, scene.order).problems == ()
 
 
+@pytest.mark.long
 def test_debezium_tells_a_history(make_scene, spark):
     options = {**DEBEZIUM, "sink": {"type": "history", "keys": ["id"], "sequence_by": "source_position"}}
     columns = [*DEFAULT_METADATA_COLUMNS, "source_position"]
@@ -167,7 +168,8 @@ def at(milliseconds, record):
     return record[0], json.dumps({**json.loads(record[1]), "es": milliseconds}).encode()
 
 
-@pytest.mark.parametrize("sink", ["upsert", pytest.param("history", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("sink", ["upsert", "history"])
 def test_a_truncation_in_an_order_of_several_parts(make_scene, spark, sink):
     order = ["source_timestamp", "kafka_offset"]
     options = {**CANAL, "sink": {"type": sink, "keys": ["id"], "sequence_by": order}}

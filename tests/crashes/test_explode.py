@@ -119,6 +119,7 @@ def order(number, *items):
     return json.dumps({"id": number, "items": [{"n": n} for n in items]}).encode()
 
 
+@pytest.mark.long
 def test_what_was_exploded_before_a_crash_stays_so_whatever_the_rules_say_by_now(make_scene, spark):
     """What it had besides stays in a dead letter of the whole record, which a replay brings where it belongs."""
     scene = make_scene(partitions=1, **NESTED)
@@ -153,6 +154,7 @@ def test_what_was_exploded_before_a_crash_stays_so_whatever_the_rules_say_by_now
     assert audit_flow(spark, scene.order).problems == ()
 
 
+@pytest.mark.long
 def test_a_replay_that_ends_between_rows_and_marks_is_finished_and_none_is_doubled(make_scene, spark):
     narrow = {**NESTED["format"], "schema": NESTED["format"]["schema"].replace("bigint", "int")}
     scene = make_scene(partitions=1, **{**NESTED, "format": narrow})

@@ -68,10 +68,11 @@ def test_ended_at_one_step_after_the_other(steps, make_scene, end_at, spark):
     assert_whole(scene, spark, follow=True)
 
 
-def test_killed_after_one_commit_after_the_other(make_scene, children, spark):
+@pytest.mark.parametrize("steps", [("written", "buried"), pytest.param(AFTER_COMMITS, marks=pytest.mark.long)], ids=len)
+def test_killed_after_one_commit_after_the_other(steps, make_scene, children, spark):
     """Each process finds what the one before left, and dies as well."""
     scene = make_scene(partitions=3)
-    for index, step in enumerate(AFTER_COMMITS):
+    for index, step in enumerate(steps):
         scene.produce(ONE_BATCH, partitions=3, seed=index)
         nth = 2 if step in SECOND else 1
         child = children.run(

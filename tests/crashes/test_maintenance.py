@@ -115,7 +115,7 @@ def test_maintenance_that_fails_stops_nothing(drained, spark, tmp_path):
 
 
 def test_the_entry_is_carried_forward_before_its_log_is_cleaned(drained, spark, tmp_path, monkeypatch):
-    scene = drained.copy(tmp_path, maintenance="after_run")
+    scene = drained.copy(tmp_path, maintenance={"optimize": "daily"})
     monkeypatch.setattr(maintenance, "ENTRY_AGE_S", 0.0)
     go_on(scene, spark)
     entries = oracle.ledger_of(scene.table)

@@ -86,6 +86,7 @@ def test_a_batch_costs_few_requests(make_remote, s3, spark):
     assert statistics.median(costs) <= 26, costs
 
 
+@pytest.mark.long
 def test_refusals_for_lack_of_room_are_waited_out(make_remote, s3, spark):
     with S3Proxy(s3.port) as proxy:
         scene = make_remote(proxy.endpoint)

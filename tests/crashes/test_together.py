@@ -20,6 +20,7 @@ from tests.crashes.oracle import ledger_of, rows_of
 
 from rivermouth import Project
 from rivermouth.engine.events import StepReached
+from rivermouth.errors import ArgumentInvalid
 from rivermouth.project.commands import managed_session, run_flows
 
 PROJECT = """\
@@ -298,7 +299,29 @@ def test_killed_in_the_common_job_there_are_files_and_no_row(spark, write, undis
     assert left_by(tmp_path) == wanted
 
 
-@pytest.mark.parametrize(("batch", "max_offsets"), [(0, RECORDS), pytest.param(1, 160, marks=pytest.mark.long)])
+def test_ended_between_two_commits_one_table_is_ahead(spark, write, undisturbed, tmp_path, monkeypatch):
+    """In this process: an error ends those flows that have not committed yet, as a kill does."""
+    monkeypatch.chdir(tmp_path)
+    wanted = undisturbed()
+    write(tmp_path)
+    writes = []
+
+    def hear(event):
+        if isinstance(event, StepReached) and event.step == "write" and event.flow.startswith("by."):
+            writes.append(event.flow)
+            if len(writes) > len(KINDS) // 2:
+                raise ArgumentInvalid(argument="test", detail="the process ends here", fix="")
+
+    errors = run(tmp_path, hear=hear)
+    assert sorted(str(error and error.code) for error in errors.values()) == ["ARGUMENT_INVALID"] * 2 + ["None"] * 3
+    assert sorted(len(log_of(tmp_path / "lake" / "kinds" / kind)) for kind in KINDS) == [1, 1, 2, 2]
+    assert set(run(tmp_path).values()) == {None}
+    assert is_clean()
+    assert left_by(tmp_path) == wanted
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("batch", "max_offsets"), [(0, RECORDS), (1, 160)])
 def test_killed_between_two_commits_one_table_is_ahead(
     spark, write, undisturbed, tmp_path, monkeypatch, batch, max_offsets
 ):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import signal
 
 import pytest
 from confluent_kafka import Producer
@@ -113,25 +112,46 @@ STEPS = ("created", "route", "write", "written", "dead_letters", "bury", "buried
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("steps", [("written",), pytest.param(STEPS, marks=pytest.mark.long)], ids=len)
-def test_killed_at_one_step_after_the_other(steps, make_scene, children, spark):
+def test_ended_at_one_step_after_the_other(steps, make_scene, end_at, spark):
     scene = make_scene(**OPTIONS, trigger={"every": "200 ms", "max_offsets": 300})
     for index, step in enumerate(steps):
         change(scene, 500, seed=index)
-        nth = 2 if step in {"bury", "buried"} else 1
-        child = children.run(
-            scene, own_jvm=False, follow=index % 2 == 1, kill={"on": step, "nth": nth, "who": "python"}
-        )
-        children.get_ready(own_jvm=False)
-        assert child.code == -signal.SIGKILL, child.said()
+        end_at(scene, step, nth=2 if step in {"bury", "buried"} else 1, follow=index % 2 == 1)
     outcome = scene.follow(spark)
     assert outcome.error is None, str(outcome.error)
     assert_is_the_fold(scene, spark)
 
 
-@pytest.mark.parametrize(
-    "statement",
-    ["OPTIMIZE {table}", pytest.param("INSERT INTO {table} SELECT * FROM {table} LIMIT 1", marks=pytest.mark.long)],
-)
+def test_a_merge_is_made_again_whatever_came_between(make_scene, spark, monkeypatch):
+    """Once there is no answer, once another program commits; of each alone there is a long test."""
+    scene = make_scene(**OPTIONS)
+    honest = single_pass_merge._written
+
+    def no_answer():
+        raise OSError("no answer")
+
+    def optimized():
+        spark.newSession().sql(f"OPTIMIZE delta.`{scene.table}`").collect()
+
+    for seed, disturb in enumerate((lambda: None, no_answer, optimized)):
+        told = []
+
+        def written(*arguments, told=told, disturb=disturb):
+            told.append("called")
+            if len(told) == 1:
+                disturb()
+            return honest(*arguments)
+
+        monkeypatch.setattr(single_pass_merge, "_written", written)
+        change(scene, 200, seed=seed)
+        outcome = scene.drain(spark)
+        assert outcome.error is None, str(outcome.error)
+        assert len(scene.told(BatchRetried)) == seed
+    assert_is_the_fold(scene, spark)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("statement", ["OPTIMIZE {table}", "INSERT INTO {table} SELECT * FROM {table} LIMIT 1"])
 def test_another_program_commits_in_the_middle_of_a_merge(statement, make_scene, spark, monkeypatch):
     scene = make_scene(**OPTIONS)
     for seed in (1, 2):
@@ -158,7 +178,8 @@ def test_another_program_commits_in_the_middle_of_a_merge(statement, make_scene,
         )
 
 
-@pytest.mark.parametrize("follow", [False, pytest.param(True, marks=pytest.mark.long)], ids=["drain", "follow"])
+@pytest.mark.long
+@pytest.mark.parametrize("follow", [False, True], ids=["drain", "follow"])
 def test_a_merge_that_fails_is_made_again(follow, make_scene, spark, monkeypatch):
     scene = make_scene(**OPTIONS, trigger={"every": "200 ms", "max_offsets": 300})
     change(scene, 900, seed=4)
@@ -178,11 +199,8 @@ def test_a_merge_that_fails_is_made_again(follow, make_scene, spark, monkeypatch
     assert_is_the_fold(scene, spark)
 
 
-@pytest.mark.parametrize(
-    "columns",
-    [{}, pytest.param({"sequence_by": None}, marks=pytest.mark.long)],
-    ids=["by a column", "by Kafka's order"],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("columns", [{}, {"sequence_by": None}], ids=["by a column", "by Kafka's order"])
 def test_a_restored_table_becomes_what_the_topic_comes_to(columns, make_scene, spark):
     sink = {name: value for name, value in {**OPTIONS["sink"], **columns}.items() if value}
     scene = make_scene(**{**OPTIONS, "sink": sink})

@@ -22,6 +22,7 @@ import yaml
 from confluent_kafka.admin import AdminClient
 from tests.docs.blocks import ROOT, Block, blocks, output_pattern
 
+from rivermouth.pipelines.settings.find import SPEC_FILES, find_pipelines
 from rivermouth.project.api import Project
 from rivermouth.project.resolved.static_checks import validate_static
 from rivermouth.spec import Flow, ProjectSpec
@@ -50,8 +51,8 @@ def runs_commands(path: Path) -> bool:
 
 
 def page_parameter(path: Path):
-    # Each command is a process with a Spark of its own. README and tutorial stand for all in the short run.
-    is_long = path.parent.name == "how-to" and runs_commands(path)
+    # Each command is a process with a Spark of its own. In the short run one page stands for all.
+    is_long = runs_commands(path) and path.name not in {"README.md", "read-compressed-values.md"}
     return pytest.param(path, id=str(path.relative_to(ROOT)), marks=pytest.mark.long if is_long else ())
 
 
@@ -116,7 +117,7 @@ class _Page:
                 self._yaml(block)
             case "json":
                 json.loads(block.text)
-            case "jsonl":
+            case "jsonl" | "sql":
                 assert "file" in block.mark, f"{block.place}: lines for nobody"
             case "toml":
                 tomllib.loads(block.text)
@@ -176,7 +177,9 @@ class _Page:
         path = self._folder / name if "file" in block.mark else self._folder / "block.yml"
         if name.endswith(".k8s.yaml"):
             _check_kubernetes(block, path.with_suffix(".yml"))
-        if name.endswith(".yml"):
+        if name in SPEC_FILES:
+            assert find_pipelines(path), f"{block.place}: no pipeline"
+        elif name.endswith(".yml"):
             if "file" not in block.mark:
                 path.write_text(_whole_project(block))
             validate_static(Project.load(path, {**os.environ, **ENVIRON}))

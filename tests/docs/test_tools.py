@@ -1,8 +1,15 @@
-"""The tools of this repository: circles, internals of Spark and the tests of a change are found."""
+"""The tools of this repository: circles, internals of Spark, the tests of a change, and parts of the long tests."""
 
 from __future__ import annotations
 
+import argparse
+import re
+import subprocess
+import sys
+from collections import Counter
+
 import pytest
+from tests.conftest import a_part, part_of
 from tools.changed_tests import ALWAYS, chosen
 from tools.import_circles import ROOT, circles, imports_of, modules_of
 from tools.spark_internals import uses_in_java, uses_in_python
@@ -87,3 +94,34 @@ def test_a_change_chooses_the_tests_that_it_can_break(file, test, tests_of):
 
 def test_a_change_that_breaks_no_test_chooses_those_that_always_run(tests_of):
     assert tests_of("changelog.d/+any.fixed.md") == sorted(ALWAYS)
+
+
+def test_parts_have_about_as_many_tests_and_a_test_stays_in_its_part():
+    names = [f"tests/laws/test_any.py::test_law[{number}]" for number in range(800)]
+    found = Counter(part_of(name, 8) for name in names)
+    assert sorted(found) == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert all(60 < count < 140 for count in found.values())
+    assert [part_of(name, 8) for name in names[:6]] == [7, 8, 5, 6, 3, 4]
+
+
+def test_one_part_is_run_and_the_others_are_left_out():
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "tests/docs/test_links.py", "--part", "1/3"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    found = [line for line in done.stdout.splitlines() if "::" in line]
+    assert found
+    assert {part_of(name, 3) for name in found} == {1}
+    (run, all_of_them, others) = map(
+        int, re.search(r"(\d+)/(\d+) tests collected \((\d+) deselected", done.stdout).groups()
+    )
+    assert run == len(found)
+    assert run + others == all_of_them
+
+
+@pytest.mark.parametrize("text", ["", "3", "0/8", "9/8", "1/0", "a/8", "1/8/2", "-1/8"])
+def test_what_is_no_part_is_refused(text):
+    with pytest.raises(argparse.ArgumentTypeError, match="is no part: write 1/8 to 8/8"):
+        a_part(text)
+
+
+def test_a_part_is_a_number_of_a_count():
+    assert a_part("3/8") == (3, 8)

@@ -107,6 +107,7 @@ def test_a_new_writer_between_old_ones_brings_its_fields_into_the_table(orders):
     assert orders.say("audit", "orders")[0] == 0
 
 
+@pytest.mark.long
 def test_what_is_selected_keeps_its_names_and_holds_its_columns_as_a_schema_grows_by_writers(orders):
     select = """['*', "date_add(DATE '1970-01-01', id) AS day", upper(place.city) AS coupon]"""
     orders.write("{on_new_column: evolve, on_type_change: widen}", f"    select: {select}\n")
@@ -138,6 +139,7 @@ def test_a_column_is_widened_for_a_writer_and_the_old_ones_are_read_on(orders, s
     assert sorted(row[0] for row in found.select("id").collect()) == [1, 2, 1 << 40]
 
 
+@pytest.mark.long
 def test_a_flow_that_may_fail_stops_at_a_field_that_has_a_value(orders):
     orders.write("{on_new_column: fail}")
     code, told = orders.run(first(1), (NULLS, {**first(2)[1], "coupon": None}))

@@ -106,6 +106,7 @@ def project(tmp_path, broker, topic):
     return name
 
 
+@pytest.mark.long
 def test_a_run_leaves_a_clean_terminal_and_no_jvm(project, command):
     run = command("run")
     run.wait_for("starting Spark …", "err")

@@ -17,7 +17,6 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from deltalake import DeltaTable, QueryBuilder
-from tests.conftest import without_generated_code
 from tests.crashes.oracle import rows_of
 
 import rivermouth
@@ -113,7 +112,6 @@ def carried(spark, broker, topic, tmp_path_factory):
     made = Shop(tmp_path_factory.mktemp("shop"), broker.bootstrap_servers, topic(), None)
     made.send(*VALUES)
     with (
-        without_generated_code(spark),
         contextlib.chdir(made.folder),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),

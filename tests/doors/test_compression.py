@@ -6,6 +6,7 @@ import gzip
 import json
 
 import pyarrow as pa
+import pytest
 from tests.crashes.oracle import rows_of
 
 from rivermouth import Project
@@ -35,6 +36,7 @@ flows:
 """
 
 
+@pytest.mark.long
 def test_values_are_read_as_they_were_before(tmp_path, monkeypatch, broker, topic, spark):
     monkeypatch.chdir(tmp_path)
     gzipped, zstandard = topic(), topic()

@@ -105,6 +105,7 @@ MESSAGES = (
 )
 
 
+@pytest.mark.long
 def test_of_a_record_with_changes_of_several_keys_one_is_erased(shop_of):
     shop = shop_of(CANAL)
     send(shop, *MESSAGES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.conftest import GENERATED_CODE, SEVERAL_TASKS, with_conf
 from tests.crashes.scene import Scene
 
 GOOD = b'{"id": 1, "amount": 2.5, "name": "ann", "at": "2026-01-01T00:00:00Z"}'
@@ -10,8 +11,10 @@ BAD = b'{"id": "seven"}'
 
 
 @pytest.fixture(autouse=True)
-def few_records():
-    """Nothing: all that Spark compiles is counted here."""
+def plans(spark):
+    """As Spark carries them out by itself: what it compiles is counted here."""
+    with with_conf(spark, GENERATED_CODE | SEVERAL_TASKS):
+        yield
 
 
 def test_a_batch_like_the_one_before_compiles_nothing(broker, tmp_path, spark):

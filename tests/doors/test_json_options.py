@@ -16,6 +16,7 @@ def project(tmp_path, monkeypatch, capsys, broker, topic, spark):
     return OneFlow(tmp_path, capsys, broker.bootstrap_servers, topic())
 
 
+@pytest.mark.long
 def test_times_by_a_pattern(project):
     form = "type: json, schema: 'id int, at timestamp, day date', timestamp_format: '{at}', date_format: dd.MM.yyyy"
     project.write("format: {" + form.format(at="dd/MMM/yyyy:HH:mm:ss Z") + "}")

@@ -37,6 +37,7 @@ def flow(**more):
     return f"format: {json.dumps(form)}"
 
 
+@pytest.mark.long
 def test_each_record_ends_in_the_table_in_the_dead_letters_or_in_a_count(project, topic):
     schema = "id bigint NOT NULL, amount decimal(6,2), tags array<string>"
     project.write(flow(schema=schema, config={"secret": "${SHOP_SECRET}"}))

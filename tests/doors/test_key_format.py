@@ -72,7 +72,8 @@ def test_keys_of_an_append_are_a_column_or_a_dead_letter(project):
     assert (code, "TABLE_MISMATCH" in out) == (1, True), out
 
 
-@pytest.mark.parametrize("framing", [pytest.param("plain", marks=pytest.mark.long), "confluent"])
+@pytest.mark.long
+@pytest.mark.parametrize("framing", ["plain", "confluent"])
 def test_a_keyed_table_goes_by_keys_in_avro_and_tombstones_find_them(project, framing):
     with SchemaRegistry() as registry:
         number = registry.register(f"{project.topic}-key", KEY)
@@ -280,6 +281,7 @@ def test_keys_in_protobuf_are_structs_and_tell_beside_values_why_they_are_refuse
     ]
 
 
+@pytest.mark.long
 def test_whoever_is_forgotten_is_found_among_the_dead_letters_by_the_key_that_both_have(project):
     project.write(
         'format: {type: json, schema: "amount int"}',

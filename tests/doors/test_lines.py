@@ -83,6 +83,7 @@ def test_regex(project):
     ]
 
 
+@pytest.mark.long
 def test_key_value(project):
     settings = "format: {type: key_value, schema: 'id bigint NOT NULL, msg string, price decimal(6,2)'%s}"
     project.write(settings % "")

@@ -100,6 +100,7 @@ def reports(tmp_path, monkeypatch, broker, topic, capsys, spark):
     return Reports(tmp_path, broker.bootstrap_servers, topic, capsys)
 
 
+@pytest.mark.long
 def test_a_value_comes_back_as_it_was_sent_or_is_a_dead_letter(reports, spark):
     reports.send("01/messages.1.jsonl")
     reports.send("02/messages.1.jsonl")

@@ -76,6 +76,7 @@ def shop(tmp_path, monkeypatch, capsys, broker, topic, spark):
         yield Orders(spark, registry, tmp_path, capsys, broker.bootstrap_servers, topic())
 
 
+@pytest.mark.long
 def test_a_new_writer_between_old_ones_brings_its_fields_into_the_table(shop):
     shop.write("{on_new_column: evolve, on_type_change: widen}", more="pinned")
     unknown = shop.encoded(THIRD, {"id": 6, "note": "n"}, number=3)

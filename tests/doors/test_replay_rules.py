@@ -94,6 +94,7 @@ def test_a_letter_that_still_fails_has_the_reason_of_now(flow):
     assert "field ID is declared bigint" in flow.letters("message")[1][1]
 
 
+@pytest.mark.long
 def test_the_rows_of_a_message_wait_together_and_a_newer_row_stays(flow):
     def message(kind, *rows):
         return json.dumps({"type": kind, "database": "shop", "table": "people", "data": rows}).encode()

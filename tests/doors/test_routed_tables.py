@@ -124,6 +124,7 @@ def test_each_value_has_its_table_and_what_names_none_has_one_more(say, send, id
         assert (tmp_path / "lake" / whole).is_dir()
 
 
+@pytest.mark.long
 def test_a_rest_of_nothing_but_tombstones_waits_for_its_first_value(say, send, ids, tmp_path):
     inferred = {"schema": "infer"}
     waits = "no schema can be inferred yet: no record has a value; it waits for its first value\n"
@@ -164,6 +165,7 @@ def test_one_job_writes_the_rows_of_all_values(say, send, ids, spark):
     assert (ids("a"), ids("b")) == ([1, 10, 20], [2, 11, 21])
 
 
+@pytest.mark.long
 def test_a_value_whose_table_wants_more_is_carried_alone(say, send, ids, spark, tmp_path):
     send({"event": "a", "id": 1}, {"event": "b", "id": 2}, {"event": "c", "id": 3})
     assert say("run")[0] == 0

@@ -103,7 +103,8 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("kind", ["upsert", pytest.param("history", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["upsert", "history"])
 def test_no_record_of_a_changing_source_is_lost(kind, spark, broker, topic, tmp_path):
     name = topic()
     send(broker, name, *(body for body, _ in CHANGES))

@@ -239,6 +239,7 @@ def changes_of(project):
     return [each["changes"] for each in json.loads(said)["versions"]]
 
 
+@pytest.mark.long
 def test_of_an_inferred_schema_the_same_is_selected_as_of_a_declared_one(project):
     lines = (
         "select: ['* EXCEPT (payload)', payload.a AS a, 'id % 2 = 0 AS even', date(kafka_timestamp) AS day]",

@@ -12,7 +12,6 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.conftest import without_generated_code
 from tests.crashes.oracle import rows_of
 
 from rivermouth import Project
@@ -91,8 +90,7 @@ def table_at(spark, place, properties=""):
 def erp(spark, tmp_path_factory):
     """A table of another program, made once; each test takes a copy."""
     place = tmp_path_factory.mktemp("erp") / "stock"
-    with without_generated_code(spark):
-        table_at(spark, place)
+    table_at(spark, place)
     return place
 
 
@@ -141,6 +139,7 @@ def test_a_history_has_what_each_version_had(stock, erp):
     ]
 
 
+@pytest.mark.long
 def test_a_flow_that_follows_carries_versions_as_they_come(with_table):
     stock = with_table
     stock.write(f"{{versions_of: {stock.source}}}", more="    trigger: {every: 300 ms}\n")
@@ -190,7 +189,8 @@ def test_files_are_snapshots_by_the_version_in_their_name(stock):
     assert stock.rows("id") == [(3,)]
 
 
-@pytest.mark.parametrize("end", ["jsonl", pytest.param("parquet", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("end", ["jsonl", "parquet"])
 def test_files_of_rows(stock, end):
     folder = stock.folder / "exports"
     folder.mkdir()

@@ -321,7 +321,8 @@ def wait_until(reached, running, bound_s=60):
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize("name", ["orders", pytest.param("newest", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["orders", "newest"])
 def test_what_is_erased_from_both_tables_is_audited_in_both(shop, name):
     shop.send(a(1, 1), a(2, 2), a(1, -1), a(1, 3))
     assert shop.say("run", name, "raw")[0] == 0

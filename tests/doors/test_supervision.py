@@ -464,6 +464,7 @@ def test_a_broker_that_goes_away_and_comes_back_costs_nothing(spark, tmp_path):
     assert scene.offsets(order) == [(0, n) for n in range(10)]
 
 
+@pytest.mark.long
 def test_a_dead_broker_is_told_soon_and_costs_no_checkpoint(spark, tmp_path):
     """Spark waits for minutes by itself; these options make it give up in seconds, which is the same error."""
     data, options = tmp_path / "broker", {"request.timeout.ms": "1000", "default.api.timeout.ms": "2000"}

@@ -7,7 +7,6 @@ import json
 import time
 
 import pytest
-from tests.conftest import without_generated_code
 from tests.crashes.oracle import rows_of
 from tests.doors.test_cli_run import Shop
 
@@ -61,8 +60,7 @@ def lake(spark, broker, topic, tmp_path_factory):
     made = Shop(tmp_path_factory.mktemp("shop"), broker.bootstrap_servers, topic(), None)
     made.file.write_text(PROJECT.format(servers=made.servers, topic=made.topic))
     made.send(*(value(number) for number in range(7)), value(7, "-1"))
-    with without_generated_code(spark):
-        Project.load(made.file).run("orders", "keyed")
+    Project.load(made.file).run("orders", "keyed")
     return made
 
 

@@ -104,26 +104,28 @@ ENVELOPES = {
 }
 
 
-def test_of_change_envelopes_the_latest_row_of_each_key_is_read(spark, broker, topic):
-    for kind, records in ENVELOPES.items():
-        name = topic()
-        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
-        for number, value in records:
-            key = None if number is None else json.dumps({"id": number})
-            producer.produce(name, None if value is None else json.dumps(value), key=key)
-        assert producer.flush(10) == 0
-        asked = {"bootstrap_servers": broker.bootstrap_servers, "schema": "id bigint, name string", "spark": spark}
-        for keys in (None, ["id"])[: 2 if kind == "canal" else 1]:
-            found = rivermouth.read_topic(name, latest_per_key=True, format=kind, keys=keys, **asked)
-            rows = sorted((row["id"], row["name"]) for row in found.collect())
-            assert rows == [(3, "last"), (4, "other")], (kind, keys)
-            assert ("primary_key" in found.columns) == (keys is None)
-        if kind == "maxwell":
-            changes = rivermouth.read_topic(name, format=kind, columns=["operation"], **asked)
-            assert sorted(row["operation"] for row in changes.collect()) == [
-                *["delete", "insert", "insert", "insert"],
-                *["update", "update"],
-            ]
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=() if kind == "debezium" else pytest.mark.long) for kind in ENVELOPES]
+)
+def test_of_change_envelopes_the_latest_row_of_each_key_is_read(kind, spark, broker, topic):
+    name = topic()
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for number, value in ENVELOPES[kind]:
+        key = None if number is None else json.dumps({"id": number})
+        producer.produce(name, None if value is None else json.dumps(value), key=key)
+    assert producer.flush(10) == 0
+    asked = {"bootstrap_servers": broker.bootstrap_servers, "schema": "id bigint, name string", "spark": spark}
+    for keys in (None, ["id"])[: 2 if kind == "canal" else 1]:
+        found = rivermouth.read_topic(name, latest_per_key=True, format=kind, keys=keys, **asked)
+        rows = sorted((row["id"], row["name"]) for row in found.collect())
+        assert rows == [(3, "last"), (4, "other")], (kind, keys)
+        assert ("primary_key" in found.columns) == (keys is None)
+    if kind == "maxwell":
+        changes = rivermouth.read_topic(name, format=kind, columns=["operation"], **asked)
+        assert sorted(row["operation"] for row in changes.collect()) == [
+            *["delete", "insert", "insert", "insert"],
+            *["update", "update"],
+        ]
 
 
 def test_the_command_prints_what_it_reads_and_writes_nothing(spark, broker, filled, tmp_path, monkeypatch, capsys):

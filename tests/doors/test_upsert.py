@@ -233,13 +233,10 @@ ROUNDS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("way", "named"),
-    [
-        ("shuffled", ["upsert"]),
-        pytest.param("shuffled", ["paths", "history"], marks=pytest.mark.long),
-        pytest.param("listed", [*NAMED_LIKE_THEIRS], marks=pytest.mark.long),
-    ],
+    [("shuffled", ["upsert"]), ("shuffled", ["paths", "history"]), ("listed", [*NAMED_LIKE_THEIRS])],
 )
 def test_columns_called_as_others_call_theirs_are_inserted_updated_and_deleted(
     way, named, broker, topic, tmp_path, monkeypatch, capsys, spark

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 
+import pytest
 from tests.crashes.oracle import rows_of
 
 from rivermouth import Project
@@ -32,6 +33,7 @@ def framed(document, number=7):
     return bytes([0, 0, 0, 0, number]) + json.dumps(document).encode()
 
 
+@pytest.mark.long
 def test_they_infer_evolve_and_bury_as_others_do(tmp_path, monkeypatch, broker, topic, spark):
     monkeypatch.chdir(tmp_path)
     orders, stock = topic(), topic()

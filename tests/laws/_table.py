@@ -21,7 +21,7 @@ from rivermouth.ports.lake.lake_files import LocalFiles
 from rivermouth.ports.spark.session import for_flow
 from rivermouth.rows import envelope
 from rivermouth.rows.keyed import change_order
-from rivermouth.side_tables.deleted_keys import Tombstones
+from rivermouth.side_tables.deleted_keys import FORGOTTEN, Tombstones
 from rivermouth.sinks._target import Target
 from rivermouth.spec import Flow, ProjectSpec
 
@@ -108,9 +108,14 @@ class Table:
         self.remember_anew()
 
     def remember_anew(self, remember_s=None):
-        """What is remembered of deleted keys is looked up by a process that has not looked yet."""
+        """What is remembered of deleted keys is looked up by another process, in which nobody has looked yet."""
         remember_s = self.flow.keyed.remember_deletes if remember_s is None else remember_s
         self.tombstones = Tombstones(LocalFiles(), self.places.tombstones, remember_s)
+
+    def an_hour_passes(self):
+        """Nobody has looked lately for what is remembered no more."""
+        (Path(self.places.tombstones) / FORGOTTEN).unlink()
+        self.remember_anew()
 
     @property
     def order(self):

@@ -167,9 +167,8 @@ def test_a_row_is_what_the_parts_of_it_come_to(setting, form, seed, spark, tmp_p
     assert table.rows() == fold(log, brings, sequenced=sequenced)
 
 
-@pytest.mark.parametrize(
-    "sink", [pytest.param({"sequence_by": "seq"}, id="sequence"), pytest.param({}, id="kafka", marks=pytest.mark.long)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("sink", [{"sequence_by": "seq"}, {}], ids=["sequence", "kafka"])
 @settings(max_examples=1, phases=[Phase.generate])
 @given(seed=st.integers(0, 2**32))
 def test_a_row_keeps_the_values_that_changes_leave_out(sink, seed, spark, tmp_path_factory):

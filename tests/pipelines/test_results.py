@@ -21,6 +21,8 @@ pipelines:
     files: [sales.py, prices.sql]
 """
 PYTHON = """
+from pathlib import Path
+
 import dlt
 from pyspark.sql.functions import *
 
@@ -39,11 +41,20 @@ def kept():
 
 
 @dlt.table
+def items():
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    assert active is spark
+    price = int(Path(__file__).with_name("price.txt").read_text())
+    return active.createDataFrame([("a", price), ("b", 7.5)], "name string, list_price double")
+
+
+@dlt.table
 def by_item():
     return dlt.read_stream("kept").groupBy("item").agg(count("*").alias("sales"))
 """
 SQL = """
-CREATE MATERIALIZED VIEW items AS SELECT * FROM VALUES ('a', 5), ('b', 7) AS t(name, list_price);
 
 CREATE STREAMING TABLE checked (
   CONSTRAINT known EXPECT (i.list_price >= s.price) ON VIOLATION DROP ROW
@@ -70,15 +81,18 @@ def test_views_keep_back_rows_conditions_name_tables_and_results_are_replaced(sp
     (tmp_path / "rivermouth.yml").write_text(PROJECT)
     (tmp_path / "sales.py").write_text(PYTHON)
     (tmp_path / "prices.sql").write_text(SQL)
+    (tmp_path / "price.txt").write_text("5")
     feed(tmp_path, "1.json", {"id": 1, "item": "a", "price": 5}, {"item": "a"}, {"id": 2, "item": "b", "price": 9})
     assert {each.result for each in update(tmp_path).values()} == {"completed"}
     assert rows(spark, tmp_path, "kept") == [(1, "a", 5), (2, "b", 9)]
     assert rows(spark, tmp_path, "by_item") == [("a", 1), ("b", 1)]
-    assert rows(spark, tmp_path, "checked") == [(1, "a", 5, "a", 5)]
+    assert rows(spark, tmp_path, "checked") == [(1, "a", 5, "a", 5.0)]
 
+    (tmp_path / "price.txt").write_text("1")
     feed(tmp_path, "2.json", {"id": 3, "item": "a"})
     found = update(tmp_path)
     assert found["checked"].counts.dropped == 1
+    assert rows(spark, tmp_path, "items") == [("a", 1.0), ("b", 7.5)]
     assert rows(spark, tmp_path, "by_item") == [("a", 2), ("b", 1)]
 
     feed(tmp_path, "3.json", {"id": 13, "item": "a"}, {"id": 4, "item": "a"})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from rivermouth.errors import RivermouthError
@@ -25,6 +27,42 @@ def invalid(detail, place, hint):
 
 
 INVALID = [
+    (
+        "APPLY CHANGES INTO t FROM x KEYS (a) SEQUENCE BY b\n  CREATE MATERIALIZED VIEW v AS SELECT 1",
+        "a statement ends before CREATE, without ;",
+        "2:3",
+        "write ; before CREATE",
+    ),
+    (
+        "CREATE VIEW v AS SELECT 1 AS create\nFROM x\nCREATE OR REFRESH STREAMING TABLE t",
+        "a statement ends before CREATE, without ;",
+        "3:1",
+        "write ; before CREATE",
+    ),
+    (
+        "CREATE VIEW v AS SELECT 1\nAPPLY CHANGES INTO t FROM x KEYS (a) SEQUENCE BY b",
+        "a statement ends before APPLY, without ;",
+        "2:1",
+        "write ; before APPLY",
+    ),
+    (
+        "CREATE STREAMING VIEW v AS SELECT 1",
+        "there are no streaming views",
+        "1:23",
+        "write CREATE STREAMING TABLE, or CREATE TEMPORARY VIEW",
+    ),
+    (
+        "CREATE MATERIALIZED TABLE t AS SELECT 1",
+        "there are no materialized tables",
+        "1:27",
+        "write CREATE MATERIALIZED VIEW",
+    ),
+    (
+        "CREATE MATERIALIZED VIEW t FLOW INSERT BY NAME SELECT 1",
+        "unexpected FLOW, expected SELECT",
+        "1:28",
+        "write SELECT here",
+    ),
     ("SELECT 'x", "a string begins here and does not end", "1:8", "close it with '"),
     ('\n SELECT "x', "a string begins here and does not end", "2:9", 'close it with "'),
     ("SELECT `x", "a quoted name begins here and does not end", "1:8", "close it with `"),
@@ -122,6 +160,7 @@ INVALID = [
         "write FORMAT 'kafka' OPTIONS ('topic' = 'orders', ...)",
     ),
     ("APPLY CHANGES INTO t FROM STREAM(x) SEQUENCE BY ts", "AUTO CDC has no KEYS", "1:51", "add KEYS (id)"),
+    ("APPLY CHANGES INTO t FROM STREAM(x) KEYS () SEQUENCE BY a", "AUTO CDC has no KEYS", "1:58", "add KEYS (id)"),
     ("APPLY CHANGES INTO t FROM STREAM(x) KEYS (id)", "AUTO CDC has no SEQUENCE", "1:46", "add SEQUENCE BY updated_at"),
     (
         "APPLY CHANGES INTO t FROM STREAM(x) KEYS (id) SEQENCE BY ts",
@@ -258,6 +297,7 @@ STATEMENTS = [
     ("CREATE FUNCTION f() RETURNS INT RETURN 1", "CREATE FUNCTION", OVER),
     ("CREATE OR REPLACE FUNCTION f() RETURNS INT RETURN 1", "CREATE FUNCTION", OVER),
     ("CREATE SCHEMA s", "CREATE SCHEMA", OVER),
+    ("CREATE", "CREATE", OVER),
     ("CRATE STREAMING TABLE t", "CRATE", "did you mean CREATE?"),
     ("APPLY CHANGE INTO t", "APPLY", OVER),
     ("'x'", "'x'", OVER),
@@ -339,6 +379,34 @@ def test_values_that_are_not_constant(action, subject, place):
         f"[SQL_NOT_CONSTANT] {subject} must be a constant; nothing was run\n  at: gold.sql:{place}\n"
         "  hint: write a literal, a parameter (:name, ${name}), secret('scope', 'key'), or these joined by ||"
     )
+
+
+LONG = [
+    """CREATE FLOW f AS AUTO CDC INTO t FROM (SELECT a FROM STREAM(x)) KEYS (id)
+    APPLY AS DELETE WHEN a = 'b' SEQUENCE BY ts""",
+    """CREATE OR REFRESH STREAMING TABLE IDENTIFIER('a' || 'b') (
+      a INT COMMENT 'x', CONSTRAINT c EXPECT (a) ON VIOLATION DROP ROW
+    ) TBLPROPERTIES ('a' = 1) AS SELECT * FROM STREAM(IDENTIFIER(:catalog)) WITH (a = 'b')
+    WATERMARK t DELAY OF INTERVAL 1 DAY, read_files('x', a => concat('b', secret('c', 'd'))), f(TABLE(x))
+    LATERAL VIEW g(x:y[0]) t""",
+]
+
+
+def places(text):
+    """Where the beginnings of a text are refused."""
+    for end in range(len(text)):
+        for action in (lambda cut: read_sql(cut, AT, conf={"catalog": "x"}), rewrite):
+            try:
+                action(text[:end])
+            except RivermouthError as raised:
+                yield raised.at
+
+
+@pytest.mark.parametrize("text", [*LONG, *(each[0] for each in INVALID + REFUSED)])
+def test_a_statement_that_ends_too_early_is_refused_with_its_place(text):
+    found = list(places(text))
+    assert found
+    assert all(re.fullmatch(r"gold\.sql:\d+:\d+", place) for place in found)
 
 
 def test_an_identity_in_the_schema_of_a_python_file_is_refused_with_its_line():

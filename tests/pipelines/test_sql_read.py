@@ -6,9 +6,11 @@ from textwrap import dedent
 
 import pytest
 
-from rivermouth.pipelines.notebooks import cells
-from rivermouth.pipelines.spec import AutoCdc, Definitions, Expectation, SourceLine, SqlQuery
-from rivermouth.pipelines.sql.read import SqlSession, read_sql
+from rivermouth.pipelines.python.files import Evaluation
+from rivermouth.pipelines.python.registry import Registry
+from rivermouth.pipelines.spec import AutoCdc, Expectation, SourceLine, SqlQuery
+from rivermouth.pipelines.sql.columns import columns_of
+from rivermouth.pipelines.sql.read import read_sql
 
 AT = SourceLine("silver.sql", 1)
 
@@ -158,6 +160,17 @@ def test_columns_and_constraints():
         Expectation("ours", "(a) or (b)", "dead_letter"),
         Expectation("bare", "price > 5", "drop"),
     )
+
+
+def test_a_schema_as_ddl():
+    found = columns_of("id BIGINT NOT NULL COMMENT 'x', `a b`: INT DEFAULT 3, day DATE GENERATED ALWAYS AS (f(ts))", AT)
+    assert [(each.name, each.type, each.default, each.generated) for each in found] == [
+        ("id", "BIGINT", None, None),
+        ("a b", "INT", "3", None),
+        ("day", "DATE", None, "f(ts)"),
+    ]
+    assert [each.plain_ddl for each in found] == ["id BIGINT NOT NULL COMMENT 'x'", "`a b` INT", "day DATE"]
+    assert columns_of("", AT) == ()
 
 
 def test_keys_are_noted_with_their_lines():
@@ -467,16 +480,14 @@ CREATE STREAMING TABLE two LOCATION '${source}' AS SELECT 10
 def test_the_cells_of_a_notebook_share_what_they_set(tmp_path):
     path = tmp_path / "a.sql"
     path.write_text(NOTEBOOK)
-    session = SqlSession({"given": "x"})
-    found = Definitions()
-    for cell in cells(path, "a.sql"):
-        if cell.language == "sql":
-            found += read_sql(cell.text, cell.at, session=session)
+    registry = Registry(tmp_path)
+    found = Evaluation(tmp_path, {}, {"given": "x"}, registry).evaluate([path])
     assert [(each.name, each.at.line, each.path) for each in found.datasets] == [
         ("bronze.one", 17, None),
         ("bronze.two", 23, "/landing/*"),
     ]
-    assert session == SqlSession({"given": "x", "source": "/landing/*"}, schema="bronze")
+    assert [each.query.conf for each in found.datasets] == [{"given": "x", "source": "/landing/*"}] * 2
+    assert [each.query.schema for each in found.datasets] == ["bronze", "bronze"]
 
 
 def test_nothing_is_in_an_empty_file():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rivermouth.pipelines.spec import SourceLine
 from rivermouth.pipelines.sql.rewrite import rewritten
 
 PARAMS = {"p": "it's", "n": "5", "schema": "silver", "root": "/landing", "spark.x": "y", "kafka.servers": "a:1"}
@@ -23,8 +24,12 @@ def secret(scope, key):
     return f"{scope}-{key}"
 
 
-def change(text, **more):
+def rewriting(text, **more):
     return rewritten(text, table=table, function=function, params=PARAMS, secret=secret, **more)
+
+
+def change(text, **more):
+    return rewriting(text, **more).text
 
 
 REWRITTEN = [
@@ -55,6 +60,7 @@ REWRITTEN = [
         "SELECT :p, f(:n), a:b.c FROM x WHERE k = :n AND b BETWEEN :n AND :n LIMIT :n",
         "SELECT 'it\\'s', f('5'), a:b.c FROM `default`.`x` WHERE k = '5' AND b BETWEEN '5' AND '5' LIMIT '5'",
     ),
+    ("SELECT 2 *:n, a >=:n, struct<a:int>(1)", "SELECT 2 *'5', a >='5', struct<a:int>(1)"),
     ("SELECT ':p', `:p`, a :: INT, {':p'}", "SELECT ':p', `:p`, a :: INT, {':p'}"),
     ("SELECT secret('s', 'k' || :n) AS k, 'secret(1)'", "SELECT 's-k5' AS k, 'secret(1)'"),
     # Names that are computed.
@@ -100,6 +106,43 @@ UNCHANGED = [
     "SELECT ünï, '日本 ${'  FROM outside.ü",
     "",
 ]
+
+
+ALIASES = [
+    ("SELECT x.a FROM x WHERE x.b", "SELECT x.a FROM v AS `x` WHERE x.b"),
+    ("SELECT * FROM STREAM(LIVE.`x y`)", "SELECT * FROM STREAM(v) AS `x y`"),
+    (
+        "SELECT * FROM STREAM x, y AS x, z q JOIN w ON 1",
+        "SELECT * FROM STREAM v AS `x`, v AS x, v q JOIN v AS `w` ON 1",
+    ),
+    ("SELECT * FROM (x JOIN V USING (a)) o", "SELECT * FROM (v AS `x` JOIN v USING (a)) o"),
+    (
+        "SELECT * FROM STREAM(x) WITH (a) WATERMARK t DELAY OF INTERVAL 1 HOUR",
+        "SELECT * FROM STREAM(v)  WATERMARK t DELAY OF INTERVAL 1 HOUR AS `x`",
+    ),
+    (
+        "SELECT * FROM x TABLESAMPLE (1 ROWS) LATERAL VIEW f(a) t",
+        "SELECT * FROM v TABLESAMPLE (1 ROWS) AS `x` LATERAL VIEW f(a) t",
+    ),
+    (
+        "SELECT c.s.x.a, s.`x`.*, 's.x.a', o.s.x.a, s.y.a FROM c.s.x, s.x WHERE C.S.X.a > 1 -- s.x.a",
+        "SELECT `x`.a, `x`.*, 's.x.a', o.s.x.a, s.y.a FROM v AS `x`, v AS `x` WHERE `x`.a > 1 -- s.x.a",
+    ),
+    ("SELECT live.x.a:b FROM LIVE.x", "SELECT `x`.a:b FROM v AS `x`"),
+    ("SELECT s.x.a FROM s.x AS s", "SELECT s.x.a FROM v AS s"),
+    ("FROM s.x |> SELECT x.a", "FROM v AS `x` |> SELECT x.a"),
+    ("SELECT * FROM x PIVOT (max(a) FOR b IN (1))", "SELECT * FROM v AS `x` PIVOT (max(a) FOR b IN (1))"),
+    ("SELECT * FROM x VERSION AS OF 3", "SELECT * FROM v VERSION AS OF 3"),
+    ("SELECT * FROM f(TABLE(x))", "SELECT * FROM f(TABLE(v))"),
+    ("TABLE x", "TABLE v"),
+    ("SELECT * FROM STREAM read_files('a') WITH (SKIPCHANGECOMMITS) o", "SELECT * FROM STREAM _f  o"),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), ALIASES)
+def test_a_table_under_another_name_keeps_its_own_as_alias(text, expected):
+    found = rewritten(text, table=lambda _: "v", function=lambda _: "_f", params={}, secret=secret)
+    assert found.text == expected
 
 
 @pytest.mark.parametrize("text", UNCHANGED)
@@ -153,4 +196,36 @@ JSON = [
 
 @pytest.mark.parametrize(("text", "expected"), JSON)
 def test_paths_into_strings_of_json(text, expected):
-    assert change(text, json_in_strings=True) == expected
+    assert rewriting(text).with_json_in_strings().text == expected
+
+
+def test_markers_stay_where_spark_is_given_their_values():
+    text = "SELECT :p FROM x WHERE a = :unknown AND '${n}' = read_files(:p)"
+    assert change(text, keep_markers=True) == text.replace("x", "`default`.`x`", 1).replace("${n}", "5")
+
+
+MANY_LINES = """\
+WITH x AS (SELECT '${root}' AS a
+           FROM read_files('/a',
+                           format => 'json')),
+     y AS (SELECT v:b FROM LIVE.orders)
+SELECT wrong, ${schema}, also_wrong FROM x"""
+
+
+WORDS = [(each, each) for each in ("WITH", "SELECT '", "AS a", "),\n", "y AS", ")\n", "wrong", "also", " x")]
+
+
+def line_and_column(text, word):
+    before = text[: text.index(word)]
+    return before.count("\n") + 1, len(before) - before.rfind("\n")
+
+
+@pytest.mark.parametrize("json", [False, True])
+@pytest.mark.parametrize(("word", "now"), [*WORDS, ("v:b", None), ("FROM LIVE", "FROM `default`")])
+def test_a_word_of_sparks_text_has_its_place_in_the_file(word, now, json):
+    found = rewriting(MANY_LINES, at=SourceLine("a.sql", 10))
+    found = found.with_json_in_strings() if json else found
+    line, column = line_and_column(MANY_LINES, word)
+    there = line_and_column(found.text, now or ("get_json_object" if json else "v:b"))
+    assert there[0] == line
+    assert found.place(there[0], there[1] - 1) == f"a.sql:{line + 9}:{column}"

@@ -96,6 +96,8 @@ def test_options_of_a_stream():
     assert first.options == {"SKIPCHANGECOMMITS": "true", "startingVersion": "3", "x.y": "z"}
     assert text[slice(*first.options_span)] == "WITH (SKIPCHANGECOMMITS, 'startingVersion' = 3, x.y = 'z')"
     assert second.options == {"c": "true"}
+    call = functions("SELECT * FROM STREAM read_files('/a', x => 'y') WITH (SKIPCHANGECOMMITS) o")[0]
+    assert call.options(secret) == {"x": "y", "SKIPCHANGECOMMITS": "true"}
 
 
 def secret(scope, key):

@@ -90,7 +90,12 @@ class _Stop(Exception):
     """Ends a batch at a step."""
 
 
-@pytest.mark.parametrize("at", ["files", "check", "write", "written", "dead_letters"])
+LONG = pytest.mark.long
+
+
+@pytest.mark.parametrize(
+    "at", ["files", *(pytest.param(name, marks=LONG) for name in ("check", "write", "dead_letters")), "written"]
+)
 def test_ended_at_any_step_no_row_is_lost_or_doubled(numbers, at):
     def step(name):
         if name == at:
@@ -107,7 +112,9 @@ def test_ended_at_any_step_no_row_is_lost_or_doubled(numbers, at):
         assert len(numbers.rows("default.bronze__dead_letters")) == 1
 
 
-@pytest.mark.parametrize("what", ["deleted", "older", "damaged", "state deleted"])
+@pytest.mark.parametrize(
+    "what", [*(pytest.param(name, marks=LONG) for name in ("deleted", "damaged")), "older", "state deleted"]
+)
 def test_with_a_lost_checkpoint_the_ledger_says_where_to_go_on(numbers, what):
     checkpoints = numbers.folder / "lake/_rivermouth/pipelines/shop/checkpoints"
     numbers.run()

@@ -261,6 +261,7 @@ def test_a_checksum_that_does_not_list_all_files_is_not_believed(cut, spark, tmp
     assert found(place) == sorted(row[:4] for row in rows)
 
 
+@pytest.mark.long
 def test_texts_are_compared_as_files_tell_of_them(spark, tmp_path):
     """Statistics have 32 characters, and a character more where that is needed for the greatest."""
     place, long = made(spark, tmp_path / "t"), "ä" * 40

@@ -14,7 +14,6 @@ import pytest
 from pyspark.sql import Row
 from pyspark.sql import functions as F
 from pyspark.sql.types import VariantVal
-from tests.conftest import without_generated_code
 
 from rivermouth import names
 from rivermouth.engine.batch.pipeline import transform
@@ -681,9 +680,7 @@ def test_values_mean_what_the_schema_block_or_a_setting_says(spark):
                 hinted = {"field": "after", "fields": [{"field": f"c{number}", **hint}]}
                 body = {"schema": {"fields": [hinted]}, "payload": body}
             messages.append({"key": None, "value": json.dumps(body)})
-        # Code for so many columns takes longer to compile than to do without.
-        with without_generated_code(spark):
-            found = told(spark, {"type": "debezium", **json.loads(text)}, columns, messages)
+        found = told(spark, {"type": "debezium", **json.loads(text)}, columns, messages)
         for number, _, _, row, reason, field, _ in found:
             expected = cases[number][3]
             got = reason if row is None else plain(row.asDict(True)).get(f"c{number}")

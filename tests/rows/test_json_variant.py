@@ -65,7 +65,6 @@ REFUSED = {
     '{"\\udc00": 1}': ("LONE_SURROGATE", None, HALF),
     "[" * 1000 + "]" * 1000: ("TOO_DEEP", None, "the value is nested deeper than 1000 levels"),
     "1" * 1001: ("TOO_LONG", None, "a number is longer than 1000 characters"),
-    '"' + "x" * (1 << 24) + '"': ("TOO_LONG", "a", LARGE),
 }
 
 
@@ -99,6 +98,13 @@ def test_what_is_in_a_document_is_stored_digit_by_digit(spark, more):
 def test_what_no_variant_holds_is_refused_with_its_reason(spark, more):
     found = outcomes(spark, Json(schema=SCHEMA), documents(REFUSED, more))
     assert dict(zip(REFUSED, found, strict=True)) == {text: Outcome(None, *told) for text, told in REFUSED.items()}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("more", ["", f', "t": {UNSURE}'], ids=["ours", "spark's"])
+def test_a_variant_that_is_too_large_is_refused(spark, more):
+    text = '"' + "x" * (1 << 24) + '"'
+    assert outcomes(spark, Json(schema=SCHEMA), documents([text], more)) == [Outcome(None, "TOO_LONG", "a", LARGE)]
 
 
 @pytest.mark.parametrize("form", [{}, {"timestamp_format": "yyyy/MM/dd"}], ids=["ours", "spark's"])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import datetime as dt
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -11,11 +13,15 @@ import click
 from rivermouth.cli.attend import door
 from rivermouth.cli.options import Timestamp, WholeNumber, with_flows, with_project
 from rivermouth.cli.output import Output, count, plain
+from rivermouth.cli.pipelines import has_flows, meant, with_settings
 from rivermouth.cli.text_table import columns
 from rivermouth.names import printable
 
 if TYPE_CHECKING:
     from rivermouth.engine.dead_letters.browse import Letter, LetterGroup
+    from rivermouth.engine.query.replay_letters import ReplayedRows
+    from rivermouth.pipelines.dead_letters import LetterFilter, RowLetter
+    from rivermouth.pipelines.running.pipeline import Pipeline
     from rivermouth.rows.dead_letter import DeadLetterFilter
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -65,26 +71,52 @@ def _with_status(default: str) -> Callable[[Command], Command]:
 
 @click.group("dead-letters", short_help="Records that could not go into their table.")
 def dead_letters() -> None:
-    """Records that could not go into their table: look at them, try them again, give them up."""
+    """Records that could not go into their table: look at them, try them again, give them up.
+
+    Of a pipeline the rows that failed an expectation whose action is dead_letter. FLOW is the name of a flow, of a
+    pipeline, or of a table of a pipeline.
+    """
 
 
 @dead_letters.command("list", short_help="Count dead letters by reason and field.")
 @with_flows
 @_with_status("all")
 @filtering
+@with_settings
 @with_project
-def list_(output: Output, flows: tuple[str, ...], file: str, **chosen: Any) -> None:
+def list_(
+    output: Output, flows: tuple[str, ...], file: str, *, profile: str | None, params: tuple[str, ...], **chosen: Any
+) -> None:
     """Say how many dead letters there are, by reason and field, with the place of one of each kind."""
+    from rivermouth.pipelines import dead_letters as of_pipelines
     from rivermouth.project.api import Project
     from rivermouth.project.commands import dead_letters as letters
 
+    where = _where(file, flows, profile, params)
     with door(output) as given:
-        groups = letters.listed(Project.load(file), flows, _filter(chosen), given)
-    head = ("flow", "status", "stage", "reason", "field or expectations", "letters", "for example")
-    rows = [
-        (each.flow, each.status, each.stage, each.reason, _about(each), each.letters, _place(each)) for each in groups
-    ]
-    output.result(columns(head, rows) if rows else "no dead letters", {"dead_letters": plain(groups)})
+        groups = letters.listed(Project.load(file), where.flows, _filter(chosen), given) if where.has_flows else []
+        of_rows = [
+            group
+            for pipeline, tables in where.pipelines
+            for group in of_pipelines.listed(pipeline, tables, where.filter(chosen), given)
+        ]
+    parts = []
+    if groups:
+        head = ("flow", "status", "stage", "reason", "field or expectations", "letters", "for example")
+        rows = [
+            (each.flow, each.status, each.stage, each.reason, _about(each), each.letters, _place(each))
+            for each in groups
+        ]
+        parts.append(columns(head, rows))
+    if of_rows:
+        of_lines = ("table", "flow", "status", "failed expectations", "letters", "newest")
+        lines = [
+            (each.table, each.flow, each.status, ", ".join(each.failed_expectations), each.letters, _utc(each.last_at))
+            for each in of_rows
+        ]
+        parts.append(columns(of_lines, lines))
+    body = {"dead_letters": plain(groups)} | ({"rows": plain(of_rows)} if where.pipelines else {})
+    output.result("\n\n".join(parts) or "no dead letters", body)
 
 
 @dead_letters.command(short_help="Print dead letters whole, with value and headers.")
@@ -94,19 +126,40 @@ def list_(output: Output, flows: tuple[str, ...], file: str, **chosen: Any) -> N
 @click.option(
     "--limit", type=WholeNumber(min=1), default=20, show_default=True, help="The most that is printed of each flow."
 )
+@with_settings
 @with_project
-def show(output: Output, flows: tuple[str, ...], file: str, limit: int, **chosen: Any) -> None:
+def show(
+    output: Output,
+    flows: tuple[str, ...],
+    file: str,
+    limit: int,
+    *,
+    profile: str | None,
+    params: tuple[str, ...],
+    **chosen: Any,
+) -> None:
     """Print dead letters whole: where they come from, why they failed, key, value and headers.
 
     This prints what the records hold. What is no UTF-8 text is printed as hexadecimal digits.
     """
+    from rivermouth.pipelines import dead_letters as of_pipelines
     from rivermouth.project.api import Project
     from rivermouth.project.commands import dead_letters as letters
 
+    where = _where(file, flows, profile, params)
     with door(output) as given:
-        found = letters.shown(Project.load(file), flows, _filter(chosen), limit=limit, door=given)
-    text = "\n\n".join(letter_text(letter) for letter in found)
-    body = {"dead_letters": [letter_json(letter) for letter in found]}
+        found = []
+        if where.has_flows:
+            found = letters.shown(Project.load(file), where.flows, _filter(chosen), limit=limit, door=given)
+        of_rows = [
+            letter
+            for pipeline, tables in where.pipelines
+            for letter in of_pipelines.shown(pipeline, tables, where.filter(chosen), limit=limit, hooks=given)
+        ]
+    text = "\n\n".join([*(letter_text(letter) for letter in found), *(row_text(letter) for letter in of_rows)])
+    body: dict[str, Any] = {"dead_letters": [letter_json(letter) for letter in found]}
+    if where.pipelines:
+        body["rows"] = [of_pipelines.as_body(letter) for letter in of_rows]
     output.result(text or "no dead letters", body, whole=True)
 
 
@@ -114,38 +167,149 @@ def show(output: Output, flows: tuple[str, ...], file: str, limit: int, **chosen
 @with_flows
 @filtering
 @click.option("--dry-run", is_flag=True, help="Only say how many would go into the table.")
+@with_settings
 @with_project
-def replay(output: Output, flows: tuple[str, ...], file: str, *, dry_run: bool, **chosen: Any) -> None:
+def replay(
+    output: Output,
+    flows: tuple[str, ...],
+    file: str,
+    *,
+    dry_run: bool,
+    profile: str | None,
+    params: tuple[str, ...],
+    **chosen: Any,
+) -> None:
     """Try open dead letters again, by the current rules of the flow.
 
     Those that pass go into the table once and are marked as replayed; the others stay open. A flow that runs is asked
     to do it between two batches.
+
+    Of a pipeline's table those rows are written that meet its expectations of now. A materialized view and a target of
+    AUTO CDC are left out.
     """
     from rivermouth.cli.event_text import replayed_text
+    from rivermouth.pipelines import dead_letters as of_pipelines
     from rivermouth.project.api import Project
     from rivermouth.project.commands import dead_letters as letters
 
+    where = _where(file, flows, profile, params)
     with door(output) as given:
-        done = letters.replayed(Project.load(file), flows, _filter(chosen), dry_run=dry_run, door=given)
-    text = "\n".join(f"{each.flow}: {replayed_text(each)}" for each in done)
-    output.result(text, {"replayed": plain(done)})
+        done = []
+        if where.has_flows:
+            done = letters.replayed(Project.load(file), where.flows, _filter(chosen), dry_run=dry_run, door=given)
+        of_rows = [
+            each
+            for pipeline, tables in where.pipelines
+            for each in of_pipelines.replayed(
+                pipeline, tables, where.filter(chosen).expectation, dry_run=dry_run, hooks=given
+            )
+        ]
+    lines = [f"{each.flow}: {replayed_text(each)}" for each in done]
+    lines += [_replayed_rows(each) for each in of_rows]
+    body = {"replayed": plain(done)} | ({"rows": plain(of_rows)} if where.pipelines else {})
+    output.result("\n".join(lines) or "no dead letters", body)
 
 
 @dead_letters.command(short_help="Give open dead letters up.")
 @with_flows
 @filtering
 @click.option("--dry-run", is_flag=True, help="Only say how many would be given up.")
+@with_settings
 @with_project
-def discard(output: Output, flows: tuple[str, ...], file: str, *, dry_run: bool, **chosen: Any) -> None:
+def discard(
+    output: Output,
+    flows: tuple[str, ...],
+    file: str,
+    *,
+    dry_run: bool,
+    profile: str | None,
+    params: tuple[str, ...],
+    **chosen: Any,
+) -> None:
     """Give open dead letters up. They stay in their table, marked as discarded."""
+    from rivermouth.pipelines import dead_letters as of_pipelines
     from rivermouth.project.api import Project
     from rivermouth.project.commands import dead_letters as letters
 
+    where = _where(file, flows, profile, params)
     with door(output) as given:
-        done = letters.discarded(Project.load(file), flows, _filter(chosen), dry_run=dry_run, door=given)
+        done = {}
+        if where.has_flows:
+            done = letters.discarded(Project.load(file), where.flows, _filter(chosen), dry_run=dry_run, door=given)
+        for pipeline, tables in where.pipelines:
+            expectation = where.filter(chosen).expectation
+            done |= of_pipelines.discarded(pipeline, tables, expectation, dry_run=dry_run, hooks=given)
     would = " would be" if dry_run else ""
     text = "\n".join(f"{flow}: {count(letters_, 'dead letter')}{would} discarded" for flow, letters_ in done.items())
-    output.result(text, {"discarded": done, "dry_run": dry_run})
+    output.result(text or "no dead letters", {"discarded": done, "dry_run": dry_run})
+
+
+@dataclass(frozen=True)
+class _Where:
+    """What a command is about.
+
+    Attributes:
+        flows: Names of flows; all where empty.
+        has_flows: Whether flows are meant at all.
+        pipelines: Pipelines, each with the names of its tables; all of them where there is none.
+    """
+
+    flows: tuple[str, ...]
+    has_flows: bool
+    pipelines: list[tuple[Pipeline, tuple[str, ...]]]
+
+    def filter(self, chosen: dict[str, Any]) -> LetterFilter:
+        """What is asked of rows of pipelines.
+
+        Raises:
+            UsageError: Something is asked that only records of Kafka have.
+        """
+        from rivermouth.pipelines.dead_letters import LetterFilter
+
+        for name, value in chosen.items():
+            if value is not None and name not in ("status", "expectation"):
+                msg = f"--{name.replace('_', '-')} is about flows; rows of a pipeline are chosen by --expectation."
+                raise click.UsageError(msg)
+        status = chosen.get("status")
+        return LetterFilter(None if status == "all" else status, chosen.get("expectation"))
+
+
+def _where(file: str, names: tuple[str, ...], profile: str | None, params: tuple[str, ...]) -> _Where:
+    from rivermouth.pipelines.dead_letters import tables_called
+
+    pipelines, others = meant(file, names, profile, params)
+    if not names:
+        return _Where((), not pipelines or has_flows(file, pipelines), [(each, ()) for each in pipelines])
+    chosen: list[tuple[Pipeline, tuple[str, ...]]] = [(each, ()) for each in pipelines]
+    tables: set[str] = set()
+    for each in meant(file, (), profile, params)[0] if others else ():
+        called = {name for table in tables_called(each, others) for name in (table.dataset, table.table)} & {*others}
+        tables |= called
+        chosen += [(each, tuple(sorted(called)))] if called else []
+    flows = tuple(name for name in others if name not in tables)
+    return _Where(flows, bool(flows), chosen)
+
+
+def _replayed_rows(done: ReplayedRows) -> str:
+    would = "would be " if done.dry_run else ""
+    left = f", {done.remaining:,} still fail" if done.remaining else ""
+    return f"{done.table}: {count(done.tried, 'dead letter')} tried, {done.replayed:,} {would}in the table{left}"
+
+
+def row_text(letter: RowLetter) -> str:
+    """A dead letter of a pipeline's table, for a person."""
+    failed = ", ".join(printable(name) for name in letter.failed_expectations)
+    return "\n".join(
+        [
+            f"{letter.table}: flow {letter.flow}, ledger entry {letter.entry}, {letter.status}",
+            f"  failed: {failed}; dead-lettered {_utc(letter.dead_lettered_at)}",
+            f"  row: {printable(letter.row)}",
+        ]
+    )
+
+
+def _utc(at: dt.datetime) -> str:
+    return at.strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def letter_text(letter: Letter) -> str:

@@ -1,4 +1,4 @@
-"""``rivermouth status``: where flows stand, without starting Spark."""
+"""``rivermouth status``: how flows and pipelines are doing, without starting Spark."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import click
 
 from rivermouth.cli.options import WholeNumber, with_flows, with_project
 from rivermouth.cli.output import Output, count, plain
+from rivermouth.cli.pipeline_status import pipeline_text
+from rivermouth.cli.pipelines import has_flows, meant, with_settings
 from rivermouth.cli.text_table import columns
 from rivermouth.cli.undeclared import undeclared_text
 from rivermouth.domain.delta.table_files import bytes_text
@@ -23,17 +25,18 @@ if TYPE_CHECKING:
     from rivermouth.project.commands.health import BrokenRule
 
 
-@click.command(short_help="Say how the flows are doing: offsets, lag, rates.")
+@click.command(short_help="Say how flows and pipelines are doing.")
 @with_flows
+@with_settings
 @click.option("--check", is_flag=True, help="Also fail if a flow's last run failed, or a rule below is not kept.")
-@click.option("--max-lag", type=WholeNumber(min=0), metavar="N", help="Rule: at most N offsets are left to read.")
+@click.option("--max-lag", type=WholeNumber(min=0), metavar="N", help="Rule: a flow has at most N offsets to read.")
 @click.option(
-    "--max-dead-letters", metavar="N|N%", help="Rule: at most N records, or N% of all, are in the dead letters."
+    "--max-dead-letters", metavar="N|N%", help="Rule: at most N records or rows, or N% of all, are dead letters."
 )
 @click.option(
     "--max-age",
     metavar="DURATION",
-    help="Rule: while records wait, the last batch is not older than this, for example 10m.",
+    help="Rule: while records wait for a flow, its last batch is not older than this, for example 10m.",
 )
 @with_project
 def status(
@@ -45,25 +48,37 @@ def status(
     max_lag: int | None,
     max_dead_letters: str | None,
     max_age: str | None,
+    profile: str | None,
+    params: tuple[str, ...],
 ) -> int:
     """Say how the flows are doing: offsets, lag, rates, the last batch, dead letters, the last failure.
 
+    Of a pipeline: for each table the last batch, rows, dead letters, expectations, and the last failure.
+
     Reads the tables' ledgers and asks the broker, for a second or two; a broker that does not answer is named, and
-    the rest is printed.
+    the rest is printed. For pipelines the broker is not asked.
 
     Exits 1 if something is wrong now: a broker, a topic or a table that is not as it must be. With --check, or one of
-    the rules, also if the last run of a flow failed or a rule is not kept.
+    the rules, also if the last run of a flow or a table failed, or a rule is not kept.
     """
+    from rivermouth.pipelines import status as of_pipelines
     from rivermouth.project.api import Project
     from rivermouth.project.commands import status as overview
     from rivermouth.project.commands.health import HealthRules, broken_rules
 
     rules = HealthRules.of(max_lag=max_lag, max_dead_letters=max_dead_letters, max_age=max_age)
-    found = overview.status(Project.load(file), flows)
-    texts, body = [status_text(each) for each in found], {"flows": plain(found)}
-    wrong = any(each.code is not None for each in found)
+    pipelines, others = meant(file, flows, profile, params)
+    with_flow_rules = others or not pipelines or (not flows and has_flows(file, pipelines))
+    if not with_flow_rules and (max_lag is not None or max_age is not None):
+        msg = "--max-lag and --max-age are rules for flows; a pipeline has --check and --max-dead-letters."
+        raise click.UsageError(msg)
+    found = overview.status(Project.load(file), others) if with_flow_rules else []
+    of_tables = [of_pipelines.status(each) for each in pipelines]
+    texts = [*(status_text(each) for each in found), *(pipeline_text(each) for each in of_tables)]
+    body = {"flows": plain(found)} | ({"pipelines": plain(of_tables)} if pipelines else {})
+    wrong = any(each.code is not None for each in found) or any(each.is_wrong for each in of_tables)
     if check or rules != HealthRules():
-        broken = broken_rules(found, rules)
+        broken = [*broken_rules(found, rules), *of_pipelines.broken_rules(of_tables, rules)]
         body["check"] = {"passed": not broken, "broken": plain(broken)}
         texts.append(check_text(broken))
         wrong = bool(broken)

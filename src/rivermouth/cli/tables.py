@@ -13,6 +13,7 @@ from rivermouth.cli.attend import door
 from rivermouth.cli.dead_letters import readable
 from rivermouth.cli.options import Duration, Timestamp, WholeNumber, listed, with_project
 from rivermouth.cli.output import Output, count, plain, say_json
+from rivermouth.cli.pipelines import has_flows, meant, with_settings
 from rivermouth.cli.reports import erasure_text, lost_text, report_json, report_text, reports_json, reports_text
 from rivermouth.cli.text_table import columns
 from rivermouth.errors import ArgumentInvalid
@@ -42,16 +43,25 @@ def tables() -> None:
 
 @tables.command(short_help="Say what tables consist of, and what would help.")
 @_with_tables
+@with_settings
 @with_project
-def describe(output: Output, tables: tuple[str, ...], file: str) -> None:
+def describe(
+    output: Output, tables: tuple[str, ...], file: str, *, profile: str | None, params: tuple[str, ...]
+) -> None:
     """Say what tables consist of: version, rows, files by size, bytes on storage, and what would help.
 
-    Reads the tables' logs and lists their folders, without starting Spark.
+    Of flows, and of pipelines that have run. Reads the tables' logs and lists their folders, without starting Spark.
     """
+    from rivermouth.pipelines import tables as of_pipelines
     from rivermouth.project.api import Project
     from rivermouth.project.resolved import tables as of_project
 
-    found = of_project.described(Project.load(file), tables)
+    pipelines, _ = meant(file, (), profile, params)
+    of_datasets, others = of_pipelines.described(pipelines, tables)
+    found = []
+    if others or not pipelines or (not tables and has_flows(file, pipelines)):
+        found = of_project.described(Project.load(file), others)
+    found += of_datasets
     text = "\n\n".join(description_text(each) for each in found)
     told = [
         {

@@ -19,4 +19,5 @@ from rivermouth.errors.pipeline_sql import *
 from rivermouth.errors.pipelines import *
 from rivermouth.errors.running import *
 from rivermouth.errors.tables import *
+from rivermouth.errors.testing import *
 from rivermouth.errors.written import *

@@ -243,3 +243,11 @@ class DatasetNotInPipeline(RivermouthError):
     code = "DATASET_NOT_IN_PIPELINE"
     what = "pipeline {pipeline} defines no table {name}; nothing was run"
     hint = "{fix}"
+
+
+class LettersNotReplayed(RivermouthError):
+    """Dead letters of a table cannot be written into it after the batch that they belong to."""
+
+    code = "LETTERS_NOT_REPLAYED"
+    what = "dead letters of {dataset} are not replayed: {detail}; nothing was written"
+    hint = "rivermouth dead-letters discard {dataset}, once the rows are corrected where they come from"

@@ -10,11 +10,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rivermouth.errors import PipelineFailed
+from rivermouth.engine.flow.failures import keep_unstarted
+from rivermouth.errors import PipelineFailed, RivermouthError
+from rivermouth.pipelines.running.known import UNSTARTED
 from rivermouth.pipelines.running.pipeline import Pipeline
 from rivermouth.pipelines.selection import Selection
 from rivermouth.pipelines.settings.find import find_pipelines, single_files
 from rivermouth.pipelines.settings.project_file import expanded_configuration
+from rivermouth.ports.lake.lake_writer import LakeWriter
 from rivermouth.project.commands.managed_session import NO_HOOKS, ManagedSession, RunHooks
 from rivermouth.project.file.reading import FILE_NAME
 from rivermouth.project.resolved.resolved_project import ResolvedProject
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from rivermouth.pipelines.settings.model import PipelineSettings
 
 _LAKE = "./lake"
+_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,21 +131,40 @@ def run(pipeline: Pipeline, options: UpdateOptions | None = None, hooks: RunHook
         Run twice: the second run goes on where the tables' ledgers are. Stopped anywhere: every row of a batch is in
         its table and its dead letters once, or comes with the next run.
     """
+    options = options or UpdateOptions()
+    with noting_failure(pipeline), opened(pipeline, hooks, writes=True) as loaded:
+        stopping = threading.Event()
+        with _stopped_by(hooks, stopping):
+            return updated(loaded, options, stopping)
+
+
+def updated(loaded: Loaded, options: UpdateOptions, stopping: threading.Event | None = None) -> list[DatasetOutcome]:
+    """As ``run``, of a pipeline that is loaded already."""
     from rivermouth.pipelines.running.event_log import EventLog  # noqa: PLC0415 - loads Spark
+    from rivermouth.pipelines.running.known import keep_known  # noqa: PLC0415
     from rivermouth.pipelines.running.reset import prepare_selection  # noqa: PLC0415
     from rivermouth.pipelines.running.update import Update  # noqa: PLC0415
 
-    options = options or UpdateOptions()
-    with opened(pipeline, hooks, writes=True) as loaded:
-        log = EventLog(loaded, options.listener)
-        stopping = threading.Event()
-        update = Update(loaded, log.hear, stopping, options.step)
-        with _stopped_by(hooks, stopping), log.of_update(options.selection):
-            chosen = prepare_selection(loaded, options.selection, log.hear)
-            follow = pipeline.settings.continuous if options.follow is None else options.follow
-            outcomes = update.follow(chosen) if follow else update.run(chosen)
-            log.finished(outcomes, stopped=stopping.is_set())
+    log = EventLog(loaded, options.listener)
+    update = Update(loaded, log.hear, stopping or threading.Event(), options.step)
+    keep_known(loaded)
+    with log.of_update(options.selection):
+        chosen = prepare_selection(loaded, options.selection, log.hear)
+        follow = loaded.pipeline.settings.continuous if options.follow is None else options.follow
+        outcomes = update.follow(chosen) if follow else update.run(chosen)
+        log.finished(outcomes, stopped=update.stopping.is_set())
     return outcomes
+
+
+@contextmanager
+def noting_failure(pipeline: Pipeline) -> Iterator[None]:
+    """Keeps in the lake's state why an update ended before it refreshed a dataset; nothing where that cannot be."""
+    lake = LakeWriter(pipeline.project.spark_conf, timeout_s=_TIMEOUT_S)
+    try:
+        yield
+    except RivermouthError as error:
+        keep_unstarted(lake, pipeline.failures, [UNSTARTED], error)
+        raise
 
 
 @contextmanager

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _DELETED_AT: Final = "__deleted_at"
 _FORGET_EVERY_S: Final = 3600.0
+# In the table's folder: when what is too old was last deleted, in seconds. VACUUM leaves such names alone.
+FORGOTTEN: Final = "_forgotten_at"
 _STATISTICS: Final = "delta.dataSkippingStatsColumns"
 _PROPERTIES: Final = {
     "delta.checkpointInterval": "100",
@@ -94,7 +96,7 @@ class Tombstones:
     def remember(
         self, deletions: DataFrame, order: ChangeOrder, beside: Sequence[str] = (), *, truncate: bool = False
     ) -> None:
-        """Adds deletions, and at times takes those away that are remembered no more.
+        """Adds deletions, and once an hour takes those away that are remembered no more.
 
         Args:
             deletions: Changes with ``__truncate`` beside their columns.
@@ -113,7 +115,7 @@ class Tombstones:
             mapping = {"delta.columnMapping.mode": "name"} if beside else {}
             layout = delta_table.TableLayout(nullable_columns(rows.schema), properties={**_PROPERTIES, **mapping})
             delta_table.create(rows.sparkSession, self.location, layout, metadata="{}")
-            self._forgotten_at = time.monotonic()  # in a new table there is nothing to forget
+            self._note_forgotten()  # in a new table there is nothing to forget
         self._add(rows)
         self._forget(rows.sparkSession, order)
 
@@ -179,7 +181,7 @@ class Tombstones:
         rows.coalesce(1).write.format("delta").mode("append").option("mergeSchema", "true").save(self.location)
 
     def _forget(self, spark: SparkSession, order: ChangeOrder) -> None:
-        if self._forgotten_at is not None and time.monotonic() - self._forgotten_at < _FORGET_EVERY_S:
+        if not self._is_due():
             return
         from delta.tables import DeltaTable  # noqa: PLC0415 - needs the session's jars
 
@@ -193,7 +195,17 @@ class Tombstones:
         # Each batch with deletions leaves a file, and all are read by the next ones.
         table.optimize().executeCompaction()
         table.vacuum()
-        self._forgotten_at = time.monotonic()
+        self._note_forgotten()
+
+    def _is_due(self) -> bool:
+        """Whether nobody has looked for an hour: neither this writer nor the process of an earlier run."""
+        if self._forgotten_at is None:
+            self._forgotten_at = _seconds(self._files.read(f"{self.location}/{FORGOTTEN}"))
+        return not 0 <= time.time() - self._forgotten_at < _FORGET_EVERY_S
+
+    def _note_forgotten(self) -> None:
+        self._forgotten_at = time.time()
+        self._files.write(f"{self.location}/{FORGOTTEN}", f"{self._forgotten_at:.0f}\n")
 
     def _remember_newest_snapshot(self, spark: SparkSession, order: ChangeOrder) -> None:
         """Remembers it as if it had come now: without it an older one would bring back what it deleted."""
@@ -211,6 +223,14 @@ class Tombstones:
         # Before the first new epoch of a topic there was no column for it.
         missing = [name for name in order.columns if name not in found.columns]
         return found.withColumns({name: F.lit(None).cast("int") for name in missing}) if missing else found
+
+
+def _seconds(text: str | None) -> float:
+    """What a note of seconds says; long ago without one, or where it is no number."""
+    try:
+        return float(text or 0)
+    except ValueError:
+        return 0.0
 
 
 def truncations_of(rows: DataFrame, order: ChangeOrder, kind: str) -> Truncations | None:

@@ -20,22 +20,25 @@ if TYPE_CHECKING:
     from rivermouth.ports.lake.lake_files import LakeFiles
 
 ROW: Final = "row"
-_WHY: Final = T.StructType(
+WHY: Final = T.StructType(
     [
         T.StructField("flow", T.StringType()),
         T.StructField("entry", T.LongType()),
         T.StructField("failed_expectations", T.ArrayType(T.StringType())),
         T.StructField("status", T.StringType()),
         T.StructField("dead_lettered_at", T.TimestampType()),
+        T.StructField("replay", T.LongType()),
     ]
 )
+"""The columns besides ``row``."""
 
 
 class RowDeadLetters:
     """The Delta table of a dataset's dead letters, made when the first one comes.
 
     Its columns: ``flow``, ``entry`` (bigint, number of the ledger entry), ``failed_expectations`` (array of strings),
-    ``status`` (``open`` or ``replayed``), ``dead_lettered_at`` (timestamp) and ``row`` (a struct: the query's columns).
+    ``status`` (``open``, ``replaying``, ``replayed`` or ``discarded``), ``dead_lettered_at`` (timestamp), ``replay``
+    (bigint, number of the replay that wrote it into the table) and ``row`` (a struct: the query's columns).
 
     Args:
         files: Where the table lies.
@@ -71,6 +74,7 @@ class RowDeadLetters:
             F.expr(failed).alias("failed_expectations"),
             F.lit("open").alias("status"),
             F.current_timestamp().alias("dead_lettered_at"),
+            F.lit(None).cast("bigint").alias("replay"),
             F.struct(*(F.col(_quoted(name)) for name in columns)).alias(ROW),
         )
         state = self._prepared(spark, letters.schema[ROW].dataType)
@@ -95,7 +99,7 @@ class RowDeadLetters:
         wanted = T.StructField(ROW, nullable(row))
         if not self.exists():
             layout = delta_table.TableLayout(
-                columns=nullable_columns(T.StructType([*_WHY, wanted])),
+                columns=nullable_columns(T.StructType([*WHY, wanted])),
                 comment=f"Dead letters of {self._dataset}",
                 properties={
                     "delta.checkpointInterval": "100",

@@ -8,7 +8,7 @@ import re
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from rivermouth.errors import BatchFailed, FlowBroken, RivermouthError, first_line
+from rivermouth.errors import BatchFailed, FlowBroken, QueryFailed, RivermouthError, first_line
 
 FORMAT: Final = 1
 UNEXPECTED: Final = "UNEXPECTED"
@@ -59,7 +59,7 @@ def failure_of(flow: str, error: BaseException, *, now: dt.datetime | None = Non
     at = (now or dt.datetime.now(dt.UTC)).isoformat(timespec="seconds")
     if not isinstance(error, RivermouthError):
         return Failure(flow, UNEXPECTED, at, f"{type(error).__name__}: {_UNSAID}")
-    if isinstance(error, BatchFailed | FlowBroken):
+    if isinstance(error, BatchFailed | FlowBroken | QueryFailed):
         condition = _CONDITION.match(str(error.facts["detail"]))
         said = f"{condition[0]} {_UNSAID}" if condition else _UNSAID
         error = type(error)(at=error.at, **{**error.facts, "detail": said})

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rivermouth.domain.project.snapshot_location import SnapshotPlace
     from rivermouth.domain.project.source_table import SourceTable
     from rivermouth.errors.base import SettingPath
+    from rivermouth.ports.sources.given_source import GivenSource
     from rivermouth.spec import Flow
 
 _Error = TypeVar("_Error", bound=RivermouthError)
@@ -58,6 +59,7 @@ class FlowJob:
         place: Where a setting of the flow stands there.
         source: The table that the flow reads instead of the cluster.
         snapshots: Where the snapshots lie that it reads instead.
+        given: The records of a test that it reads instead.
         start: What is done before the first batch.
     """
 
@@ -69,6 +71,7 @@ class FlowJob:
     place: Callable[[SettingPath], str | None] | None = field(default=None, repr=False, compare=False)
     source: SourceTable | None = None
     snapshots: SnapshotPlace | None = None
+    given: GivenSource | None = None
     start: StartActions = StartActions()
 
     def starting(self, **actions: Any) -> Self:

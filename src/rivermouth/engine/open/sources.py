@@ -49,6 +49,9 @@ def reading(
     Raises:
         MskJarMissing: Spark's client has no class to log in with.
     """
+    if order.given is not None:
+        yield order.given, order.given
+        return
     if order.source is not None:
         check_same_place(spark, order.source.places)
         if not checked:

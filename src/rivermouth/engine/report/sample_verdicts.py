@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -21,6 +21,7 @@ from rivermouth.engine.schema.kept_schemas import look_of, resolved_schema, with
 from rivermouth.engine.table.flow_table import table_shape
 from rivermouth.errors import RecordsNotJudged, SchemaNotKept, first_line
 from rivermouth.ports.lake.lake_files import files_for
+from rivermouth.ports.sources.given_source import COLUMNS, source_row
 from rivermouth.rows import dead_letter, envelope, explode, routing
 from rivermouth.rows.checks import failed_column
 from rivermouth.spec import EvolvingFormat, require_capability
@@ -36,10 +37,6 @@ if TYPE_CHECKING:
     from rivermouth.spec import Flow
 
 FAIL: Final = "fail"
-_SOURCE: Final = (
-    "topic string, partition int, offset bigint, timestamp timestamp, timestampType int, key binary, value binary, "
-    "headers array<struct<key: string, value: binary>>"
-)
 _AT: Final = (names.TOPIC, names.PARTITION, names.OFFSET)
 _LETTER_AT: Final = (*names.COORDINATES, dead_letter.POSITION.name)
 
@@ -68,7 +65,7 @@ def judged_records(
         return []
     flow = _with_schema(spark, flow, places, records)
     shape = table_shape(spark, flow)
-    given = spark.createDataFrame([_source_row(each) for each in records], _SOURCE)
+    given = spark.createDataFrame([source_row(each) for each in records], COLUMNS)
     rows = envelope.read(given)
     merciful = _without_fail(flow)
     try:
@@ -99,12 +96,6 @@ def _with_schema(spark: SparkSession, flow: Flow, places: FlowPlaces, records: S
         shape = shape_of(flow, (Record(*_place(each), each.key, each.value) for each in records), look)
         seen = Seen("the records", shape, len(records), len(records), True, False, time.monotonic() - began_at)
         return with_columns(flow, schema_of_seen(flow, seen, times=look.times).inferred.schema)
-
-
-def _source_row(record: Placed) -> tuple[Any, ...]:
-    """In the columns of Spark's Kafka source."""
-    headers = list(record.headers) or None
-    return (*_place(record), record.timestamp, 0, record.key, record.value, headers)
 
 
 def _place(record: Placed) -> tuple[str, int, int]:

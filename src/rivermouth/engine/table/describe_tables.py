@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from rivermouth.domain.delta import table_files
 from rivermouth.domain.delta.maintenance import MaintenanceReport, last_run
@@ -23,6 +23,33 @@ if TYPE_CHECKING:
 _REPORTS: Final = 5
 DEFAULT_RETAIN_S: Final = 7 * 86400.0
 """VACUUM keeps for so long what older versions need, unless told otherwise: Delta's own word."""
+
+
+class LookedAt(Protocol):
+    """A table that is described."""
+
+    @property
+    def name(self) -> str:
+        """``schema.table``."""
+
+    @property
+    def location(self) -> str:
+        """Its folder."""
+
+    @property
+    def flow(self) -> str:
+        """What writes it."""
+
+    @property
+    def kind(self) -> Literal["rows", "dead_letters"]:
+        """What it has."""
+
+    @property
+    def reports(self) -> str:
+        """The folder of what is kept of its maintenance."""
+
+    def newest_entry(self, reader: LakeReader) -> int | None:
+        """Number of its newest ledger entry; None where nothing tells of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +74,14 @@ class FlowTable:
     def reports(self) -> str:
         """The folder of what is kept of its maintenance."""
         return f"{self.places.state}/maintenance/{self.name}"
+
+    def newest_entry(self, reader: LakeReader) -> int | None:
+        """Number of its newest ledger entry; None for dead letters, and where nothing tells of one."""
+        if self.kind == "dead_letters":
+            return None
+        ledger = TableLedger(reader, self.location, self.places.ledger_file, flow=self.flow)
+        newest = next(iter(ledger.newest(1)), None) or ledger.read_side_file()
+        return None if newest is None else newest.entry.number
 
 
 def tables_of(flow: Flow, places: FlowPlaces) -> tuple[FlowTable, FlowTable]:
@@ -115,7 +150,7 @@ class TableDescription:
     advice: tuple[str, ...] = ()
 
 
-def describe(reader: LakeReader, table: FlowTable) -> TableDescription:
+def describe(reader: LakeReader, table: LookedAt) -> TableDescription:
     """The table as its log and its folder tell it. Reads only.
 
     Raises:
@@ -155,7 +190,7 @@ def describe(reader: LakeReader, table: FlowTable) -> TableDescription:
         log_bytes=log_bytes,
         unneeded_bytes=free_now,
         histogram=table_files.histogram(snapshot.files),
-        entry=_newest_entry(reader, table),
+        entry=table.newest_entry(reader),
         optimized_at=last_run(kept, "optimize", now),
         vacuumed_at=last_run(kept, "vacuum", now),
         reports=tuple(_reports(reader, table, kept)),
@@ -170,15 +205,7 @@ def describe(reader: LakeReader, table: FlowTable) -> TableDescription:
     )
 
 
-def _newest_entry(reader: LakeReader, table: FlowTable) -> int | None:
-    if table.kind == "dead_letters":
-        return None
-    ledger = TableLedger(reader, table.location, table.places.ledger_file, flow=table.flow)
-    newest = next(iter(ledger.newest(1)), None) or ledger.read_side_file()
-    return None if newest is None else newest.entry.number
-
-
-def _reports(reader: LakeReader, table: FlowTable, names: Sequence[str]) -> Iterator[MaintenanceReport]:
+def _reports(reader: LakeReader, table: LookedAt, names: Sequence[str]) -> Iterator[MaintenanceReport]:
     for name in sorted(names)[: -_REPORTS - 1 : -1]:
         # One that is damaged says nothing, and stops nobody.
         with suppress(ValueError, KeyError, TypeError):

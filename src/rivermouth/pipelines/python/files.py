@@ -16,7 +16,7 @@ from rivermouth.pipelines.notebooks import Cell, cells, missing, pip_requirement
 from rivermouth.pipelines.python.dbutils import NotebookExit
 from rivermouth.pipelines.python.registry import Registry, collecting
 from rivermouth.pipelines.spec import Definitions, SourceLine
-from rivermouth.pipelines.sql.read import read_sql
+from rivermouth.pipelines.sql.read import SqlSession, read_sql
 
 _CELL: Final = "#cell"
 
@@ -54,11 +54,12 @@ class Evaluation:
 
     def _file(self, file: Path, namespace: dict[str, Any]) -> None:
         self.running.append(file)
+        session = SqlSession(dict(self.configuration))
         for cell in cells(file, self._shown(file)):
             if cell.language == "python":
                 self._python(file, cell, namespace)
             elif cell.language == "sql":
-                self._sql(cell)
+                self._sql(cell, session)
             elif cell.language == "run":
                 self._run(file, cell, namespace)
             elif cell.language == "pip":
@@ -84,8 +85,8 @@ class Evaluation:
         except Exception as error:
             raise self._failed(cell, error) from error
 
-    def _sql(self, cell: Cell) -> None:
-        found = read_sql(cell.text, cell.at, conf=self.configuration)
+    def _sql(self, cell: Cell, session: SqlSession) -> None:
+        found = read_sql(cell.text, cell.at, session=session)
         self.registry.datasets += found.datasets
         self.registry.flows += found.flows
         self.registry.sinks += found.sinks

@@ -22,6 +22,7 @@ from rivermouth.ports.internals.sessions import standing_in
 from rivermouth.ports.lake.lake_files import files_for
 
 if TYPE_CHECKING:
+    from rivermouth.pipelines.running.given import GivenSources
     from rivermouth.pipelines.running.pipeline import Pipeline
     from rivermouth.pipelines.spec import Definitions
 
@@ -48,7 +49,9 @@ class Loaded:
 
 
 @contextmanager
-def loaded(pipeline: Pipeline, spark: SparkSession, *, writes: bool) -> Iterator[Loaded]:
+def loaded(
+    pipeline: Pipeline, spark: SparkSession, *, writes: bool, given: GivenSources | None = None
+) -> Iterator[Loaded]:
     """The pipeline, ready to be run in the block: its modules can be imported and its names are known to Spark.
 
     Args:
@@ -56,6 +59,7 @@ def loaded(pipeline: Pipeline, spark: SparkSession, *, writes: bool) -> Iterator
         spark: The session whose context it uses.
         writes: Whether its tables are made; else none is, and those that are missing are empty ones in a folder for
             temporary files.
+        given: What a test gives in the place of sources, and of datasets.
 
     Raises:
         NothingDefined: The files define no dataset.
@@ -66,7 +70,7 @@ def loaded(pipeline: Pipeline, spark: SparkSession, *, writes: bool) -> Iterator
         state = f"{pipeline.state}/schemas" if writes else f"{folder}/schemas"
         registry = Registry(pipeline.settings.folder)
         files = files_for(pipeline.project.lake, spark)
-        workspace = Workspace(pipeline, spark, files, registry, state=state)
+        workspace = Workspace(pipeline, spark, files, registry, state=state, given=given)
         dbutils = DbUtils(lambda: workspace.session, pipeline.project.environ, pipeline.configuration, pipeline.located)
         registry.secret = dbutils.secrets.get
         opened.enter_context(importable())
@@ -84,6 +88,8 @@ def loaded(pipeline: Pipeline, spark: SparkSession, *, writes: bool) -> Iterator
         if not definitions.datasets and not definitions.sinks:
             shown = ", ".join(pipeline.settings.shown(each) for each in pipeline.settings.files) or "there are none"
             raise NothingDefined(pipeline=pipeline.name, files=shown)
+        if given is not None:
+            definitions = given.definitions(definitions, pipeline.names)
         found = declared(definitions, pipeline.names)
         resolver = Resolver(workspace, found, None if writes else f"{folder}/tables")
         yield Loaded(pipeline, workspace, definitions, found, resolver, resolver.graph())

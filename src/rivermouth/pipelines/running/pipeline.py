@@ -54,7 +54,17 @@ class Pipeline:
     @property
     def state(self) -> str:
         """The folder of its state in the lake."""
-        return f"{self.project.lake.rstrip('/')}/{STATE_FOLDER}/pipelines/{_file_name(self.name)}"
+        return f"{self.project.lake.rstrip('/')}/{STATE_FOLDER}/pipelines/{file_name(self.name)}"
+
+    @property
+    def failures(self) -> str:
+        """The folder of the last failure of each flow."""
+        return f"{self.state}/failures"
+
+    @property
+    def known(self) -> str:
+        """The file that says which datasets the newest update knew."""
+        return f"{self.state}/datasets.json"
 
     @property
     def paths(self) -> dict[str, str]:
@@ -89,12 +99,12 @@ class Pipeline:
     def flow_places(self, name: TableName, flow: str, dataset: Dataset | None = None) -> QueryPlaces:
         """Where the things of one flow lie."""
         table = self.table(name, dataset)
-        below = f"{name if name.schema else f'sink.{name.table}'}/{_file_name(flow)}"
+        below = f"{name if name.schema else f'sink.{name.table}'}/{file_name(flow)}"
         checkpoints = f"{self.state}/checkpoints"
         if self.settings.storage:
             environ, base = self.project.environ, self.settings.folder
             root = locations.location(self.settings.storage, base=base, environ=environ, setting="storage")
-            checkpoints = f"{root}/{_file_name(self.name)}/checkpoints"
+            checkpoints = f"{root}/{file_name(self.name)}/checkpoints"
         return QueryPlaces(
             table=table,
             checkpoint=f"{checkpoints}/{below}",
@@ -112,5 +122,6 @@ class Pipeline:
         return f"{self.project.lake.rstrip('/')}/{schema}/{said.name.lower()}"
 
 
-def _file_name(name: str) -> str:
+def file_name(name: str) -> str:
+    """A name as the name of a file."""
     return "".join(each if each.isalnum() or each in "._-" else "_" for each in name)

@@ -137,7 +137,7 @@ def _flow(loaded: Loaded, node: Node, flow: FlowNode, computed: set[str]) -> Pla
     evaluated = loaded.workspace.evaluate(flow.query, context.dataset, flow.at)
     analysed, print_ = analysed_plan(evaluated.frame), fingerprint_of(evaluated.frame)
     if flow.kind == "refresh":
-        sources, outside = versions(loaded, evaluated.inputs)
+        sources, outside = versions(loaded, evaluated.inputs, analysed)
         decision = refresh.decide(entry, print_, sources, outside, deterministic=is_deterministic(analysed))
         if not decision.computes and set(sources) & computed:
             reason = "what it reads may get a new version in this update"

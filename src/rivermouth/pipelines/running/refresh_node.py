@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rivermouth.pipelines.running.load import Loaded
     from rivermouth.pipelines.running.reads import Evaluated
 
+_LOCAL_ROWS = ("LocalRelation", "LogicalRDD", "ExternalRDD")
 TOMBSTONES = "pipelines.cdc.tombstonegcthresholdinseconds"
 
 
@@ -107,8 +108,8 @@ def remembers_s(loaded: Loaded, node: Node) -> float:
 
 
 def _view(loaded: Loaded, evaluated: Evaluated, run: QueryRun) -> Done:
-    sources, outside = versions(loaded, evaluated.inputs)
     analysed = analysed_plan(evaluated.frame)
+    sources, outside = versions(loaded, evaluated.inputs, analysed)
     decision = refresh.decide(
         run.position.entry, run.fingerprint, sources, outside, deterministic=is_deterministic(analysed)
     )
@@ -119,9 +120,14 @@ def _view(loaded: Loaded, evaluated: Evaluated, run: QueryRun) -> Done:
     return Done(run.counts, reason=decision.reason)
 
 
-def versions(loaded: Loaded, inputs: tuple[Input, ...]) -> tuple[dict[str, int], tuple[str, ...]]:
-    """The versions of the Delta tables that a query reads, by their folders, and what else it reads."""
+def versions(loaded: Loaded, inputs: tuple[Input, ...], analysed: str) -> tuple[dict[str, int], tuple[str, ...]]:
+    """The versions of the Delta tables that a query reads, by their folders, and what else it reads.
+
+    Rows that a function made are not in the text of the analysed query: another call may make others.
+    """
     files, places, outside = loaded.workspace.files_of_lake, dict[str, int](), list[str]()
+    if any(name in analysed for name in _LOCAL_ROWS):
+        outside.append("rows that the query itself holds")
     waiting = list(inputs)
     while waiting:
         each = waiting.pop()

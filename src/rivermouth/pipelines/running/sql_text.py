@@ -10,13 +10,13 @@ from rivermouth.names import quoted
 from rivermouth.pipelines.files.cloud_files_call import path_and_options
 from rivermouth.pipelines.graph import Input
 from rivermouth.pipelines.sql.file_metadata import COLUMN as METADATA
-from rivermouth.pipelines.sql.rewrite import rewritten
+from rivermouth.pipelines.sql.rewrite import Rewritten, rewritten
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from rivermouth.pipelines.spec import SourceLine
-    from rivermouth.pipelines.sql.sources import Reference, TableFunction
+    from rivermouth.pipelines.sql.tables import Reference, TableFunction
 
 _FILE_FORMATS: Final = frozenset({"delta", "parquet", "json", "csv", "orc", "text", "avro", "binaryfile", "xml"})
 _KAFKA_NAMES: Final = {"bootstrapservers": "kafka.bootstrap.servers", "startingoffsets": "startingOffsets"}
@@ -27,8 +27,6 @@ class SqlSources(Protocol):
 
     session: Any
     """The pipeline's session."""
-    params: Mapping[str, str]
-    """Values of parameters."""
 
     def table_of_parts(self, parts: tuple[str, ...], *, stream: bool, options: Mapping[str, str]) -> DataFrame | None:
         """A frame of a table; None where Spark itself is to find it."""
@@ -46,8 +44,17 @@ class SqlSources(Protocol):
         """A secret."""
 
 
-def spark_sql(text: str, workspace: SqlSources, at: SourceLine) -> str:
+def spark_sql(
+    text: str, workspace: SqlSources, at: SourceLine, *, params: Mapping[str, str], keep_markers: bool = False
+) -> Rewritten:
     """A statement as Spark takes it; for its tables and table functions there are temporary views afterwards.
+
+    Args:
+        text: The statement.
+        workspace: What it reads from.
+        at: Where its first line is.
+        params: Values of ``${name}`` and ``:name``.
+        keep_markers: Whether Spark is given the values of ``:name``.
 
     Raises:
         RivermouthError: A name, a parameter or a table function cannot be resolved.
@@ -76,8 +83,10 @@ def spark_sql(text: str, workspace: SqlSources, at: SourceLine) -> str:
         frame = _called(call, workspace)
         return view(frame.select("*", METADATA) if call.names_metadata else frame, f"{call.name}_source")
 
-    params, secret = workspace.params, workspace.secret
-    return rewritten(text, table=table, function=function, params=params, secret=secret, at=at)
+    secret = workspace.secret
+    return rewritten(
+        text, table=table, function=function, params=params, secret=secret, at=at, keep_markers=keep_markers
+    )
 
 
 def _path(

@@ -10,15 +10,20 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from rivermouth.domain.query.query_entry import NO_COUNTS, QueryCounts
+from rivermouth.engine.flow.failures import FailureNotes
 from rivermouth.engine.query.query_events import (
+    BatchWritten,
     FlowCompleted,
     FlowFailed,
     FlowRetried,
     FlowSkipped,
     FlowStarted,
+    Note,
     QueryEvent,
 )
 from rivermouth.errors import RivermouthError
+from rivermouth.pipelines.running.known import UNSTARTED
+from rivermouth.pipelines.running.pipeline import file_name
 from rivermouth.pipelines.running.refresh_node import refresh_node
 from rivermouth.spec import duration_s
 
@@ -74,12 +79,22 @@ class Update:
     step: Callable[[str], None] = lambda _: None
 
     def __post_init__(self) -> None:
-        self._told = threading.Lock()
+        self._told = threading.RLock()
+        files = self.loaded.workspace.files_of_lake
+        self._failures = FailureNotes(lambda: files, lambda flow, text: self.tell(Note("", flow, text)))
+        self._failures.folder = self.loaded.pipeline.failures
+        self._failures.works(UNSTARTED)
 
     def tell(self, event: QueryEvent) -> None:
         """Hands an event on."""
         with self._told:
             self.listener(event)
+        if isinstance(event, BatchWritten | FlowCompleted):
+            self._failures.works(file_name(event.flow))
+
+    def _failed(self, shown: str, flow: FlowNode, error: RivermouthError) -> None:
+        self._failures.failed(file_name(flow.name), error)
+        self.tell(FlowFailed(shown, flow.name, str(error), error.code))
 
     def run(self, chosen: Collection[TableName] | None = None) -> list[DatasetOutcome]:
         """Refreshes the datasets of these names, or all; each behind those that it reads.
@@ -152,8 +167,9 @@ class Update:
                 error, failures = found.located(str(flow.at)), failures + 1
                 wait_s = min(_LONGEST_WAIT_S, 2.0**failures)
                 if failures >= _TRIES or not may_pass(error):
-                    self.tell(FlowFailed(shown, flow.name, str(error), error.code))
+                    self._failed(shown, flow, error)
                     break
+                self._failures.failed(file_name(flow.name), error)
                 self.tell(FlowRetried(shown, flow.name, str(error), wait_s))
                 self.stopping.wait(wait_s)
             if flow.once and error is None:
@@ -189,7 +205,7 @@ class Update:
                 done = refresh_node(self.loaded, node, flow, self.tell, self.stopping, self.step)
             except RivermouthError as error:
                 found = error.located(str(flow.at))
-                self.tell(FlowFailed(shown, flow.name, str(found), found.code))
+                self._failed(shown, flow, found)
                 return DatasetOutcome(shown, "failed", counts, time.monotonic() - started, found)
             counts, reason = counts + done.counts, done.reason
             self.tell(FlowCompleted(shown, flow.name, done.counts, done.late_rows, time.monotonic() - begun))

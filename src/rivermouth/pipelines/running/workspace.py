@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from rivermouth.pipelines.python.registry import Reader, Registry, collecting
 from rivermouth.pipelines.running.reads import Evaluated, Reads
 from rivermouth.pipelines.running.sql_text import spark_sql
 from rivermouth.pipelines.session.pipeline_session import PipelineSession, is_unknown_table
+from rivermouth.pipelines.session.sql_frames import frame_of
 from rivermouth.pipelines.spec import Query, SourceLine, SqlQuery
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.internals import sessions
@@ -32,7 +34,9 @@ from rivermouth.rows import row_expectations
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from rivermouth.pipelines.running.given import GivenSources
     from rivermouth.pipelines.running.pipeline import Pipeline
+    from rivermouth.pipelines.sql.rewrite import Rewritten
     from rivermouth.ports.lake.lake_files import LakeFiles
 
 
@@ -55,10 +59,18 @@ class Workspace(Reader):
         files: The files of the lake.
         registry: What the pipeline's files define, and where.
         state: The folder in which sources of files keep what they know.
+        given: What a test gives in the place of sources.
     """
 
     def __init__(
-        self, pipeline: Pipeline, spark: SparkSession, files: LakeFiles, registry: Registry, *, state: str
+        self,
+        pipeline: Pipeline,
+        spark: SparkSession,
+        files: LakeFiles,
+        registry: Registry,
+        *,
+        state: str,
+        given: GivenSources | None = None,
     ) -> None:
         self.pipeline = pipeline
         self.names = pipeline.names
@@ -69,8 +81,10 @@ class Workspace(Reader):
         self.lock = threading.RLock()
         self.nodes: Nodes | None = None
         self._state = state
+        self._given = given
         self._reads: list[Reads] = []
         self._hidden = 0
+        self._clusters: list[dict[str, str]] = []
         registry.reader = self
         for name, value in {**WHOLE_PLANS, **pipeline.configuration}.items():
             self.session.conf.set(name, value)
@@ -94,7 +108,7 @@ class Workspace(Reader):
 
     def _frame(self, query: Query, dataset: str, at: SourceLine) -> DataFrame:
         if isinstance(query, SqlQuery):
-            return self.session.plain_sql(spark_sql(query.text, self, query.at))
+            return self._sql_frame(query, dataset)
         try:
             frame = query.function()
         except (RivermouthError, PySparkException):
@@ -107,6 +121,14 @@ class Workspace(Reader):
             detail = f"it returned {type(frame).__name__}, and no frame"
             raise QueryFunctionFailed(at=str(at), dataset=dataset, error="TypeError", detail=detail)
         return frame
+
+    def _sql_frame(self, query: SqlQuery, dataset: str) -> DataFrame:
+        text = spark_sql(query.text, self, query.at, params={**self.params, **query.conf})
+        places = [str(query.at)]
+        try:
+            return frame_of(text, self.session.plain_sql, places.append)
+        except PySparkException as error:
+            raise self._refused(error, places[-1], dataset) from error
 
     @contextmanager
     def settings(self, conf: Mapping[str, str]) -> Iterator[None]:
@@ -155,12 +177,23 @@ class Workspace(Reader):
     def table(self, name: str, *, stream: bool, options: Mapping[str, str]) -> DataFrame | None:
         """See ``Catalogue``."""
         resolved = self.names.resolve(name, self._reads[-1].schema if self._reads else None)
-        return self.table_named(resolved, stream=stream, options=options)
+        given = self._given_table(name, resolved, stream=stream, options=options)
+        return self.table_named(resolved, stream=stream, options=options) if given is None else given
 
     def table_of_parts(self, parts: tuple[str, ...], *, stream: bool, options: Mapping[str, str]) -> DataFrame | None:
         """As ``table``, of the parts of a name in SQL."""
         resolved = self.names.of_parts(parts, self._reads[-1].schema if self._reads else None)
-        return self.table_named(resolved, stream=stream, options=options)
+        given = self._given_table(".".join(parts), resolved, stream=stream, options=options)
+        return self.table_named(resolved, stream=stream, options=options) if given is None else given
+
+    def _given_table(
+        self, text: str, name: TableName | None, *, stream: bool, options: Mapping[str, str]
+    ) -> DataFrame | None:
+        location = None if self._given is None else self._given.table(text, name)
+        if location is None:
+            return None
+        self.note(Input(str(name or text), stream, inside=False, location=location))
+        return self._delta(location, stream=stream, options=options)
 
     def table_named(self, name: TableName | None, *, stream: bool, options: Mapping[str, str]) -> DataFrame | None:
         """A frame of a dataset, or of a table of the lake; None where there is none of this name."""
@@ -193,10 +226,12 @@ class Workspace(Reader):
         found: DataFrame = reader.format("delta").options(**options).load(location)
         return found
 
-    def sql(self, text: str) -> str:
+    def sql(self, text: str, args: Any) -> Rewritten:
         """See ``Catalogue``."""
+        given = {str(name): str(value) for name, value in args.items()} if isinstance(args, Mapping) else {}
         with self.lock:
-            return spark_sql(text, self, self.registry.here())
+            at, params = self.registry.here(), {**self.params, **given}
+            return spark_sql(text, self, at, params=params, keep_markers=args is not None)
 
     def files(self, path: str, options: Mapping[str, str], schema: T.StructType | str | None) -> DataFrame:
         """See ``Catalogue``."""
@@ -250,7 +285,23 @@ class Workspace(Reader):
         if options.get("kafka.bootstrap.servers", servers) == servers:
             known = {"bootstrap.servers": servers, **self.pipeline.project.kafka_options()}
             found |= {f"kafka.{key}": value for key, value in known.items() if f"kafka.{key}" not in given}
+        self._clusters.append({**options, **found})
         return found
+
+    def cluster_of(self, topic: str) -> dict[str, str]:
+        """Options of the Kafka client with which a query reads the topic; the project's where none is known to."""
+        for options in self._clusters:
+            listed = [each.strip() for each in options.get("subscribe", "").split(",")]
+            pattern = options.get("subscribePattern")
+            if topic in listed or (pattern and re.fullmatch(pattern, topic)) or topic in options.get("assign", ""):
+                kafka = {key: value for key, value in options.items() if key.startswith("kafka.")}
+                return {key.removeprefix("kafka."): value for key, value in kafka.items()}
+        project = self.pipeline.project
+        return {"bootstrap.servers": project.bootstrap_servers, **project.kafka_options()}
+
+    def given_records(self, options: Mapping[str, str], *, stream: bool) -> DataFrame | None:
+        """See ``Catalogue``."""
+        return None if self._given is None else self._given.records(self.session, options, stream=stream)
 
     def secret(self, scope: str, key: str) -> str:
         """A secret, as ``dbutils.secrets.get`` gives it."""

@@ -11,9 +11,13 @@ from pyspark.sql.conf import RuntimeConfig
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from rivermouth.decoding.jvm.java_objects import java_session
+from rivermouth.pipelines.session.local_rows import with_floats
+from rivermouth.pipelines.session.sql_frames import frame_of
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
+
+    from rivermouth.pipelines.sql.rewrite import Rewritten
 
 AUTO_LOADER = "cloudfiles"
 
@@ -24,7 +28,7 @@ class Catalogue(Protocol):
     def table(self, name: str, *, stream: bool, options: Mapping[str, str]) -> DataFrame | None:
         """A frame of the table ``name``; None where Spark itself is to find it."""
 
-    def sql(self, text: str) -> str:
+    def sql(self, text: str, args: Any) -> Rewritten:
         """``text`` with the pipeline's names, parameters and table functions as Spark finds them."""
 
     def files(self, path: str, options: Mapping[str, str], schema: StructType | str | None) -> DataFrame:
@@ -38,6 +42,9 @@ class Catalogue(Protocol):
 
     def kafka(self, options: Mapping[str, str]) -> Mapping[str, str]:
         """Options of Spark's Kafka source, with what the project says of its cluster."""
+
+    def given_records(self, options: Mapping[str, str], *, stream: bool) -> DataFrame | None:
+        """The records that a test gives in the place of Kafka; None outside of tests."""
 
 
 class PipelineSession(SparkSession):
@@ -74,8 +81,16 @@ class PipelineSession(SparkSession):
 
     def sql(self, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:  # noqa: N803
         """A query over datasets and tables."""
-        text = self.catalogue.sql(sqlQuery)
-        return super().sql(text, args, **kwargs) if args is not None else super().sql(text, **kwargs)
+        run = super().sql
+
+        def frame(text: str) -> DataFrame:
+            return run(text, args, **kwargs) if args is not None else run(text, **kwargs)
+
+        return frame_of(self.catalogue.sql(sqlQuery, args), frame)
+
+    def createDataFrame(self, data: Any, schema: Any = None, *more: Any, **named: Any) -> DataFrame:  # type: ignore[override]  # noqa: N802
+        """A frame of rows of Python; whole numbers are values of columns of floats too."""
+        return super().createDataFrame(with_floats(data, schema), schema, *more, **named)
 
     def plain_sql(self, text: str) -> DataFrame:
         """A query that is Spark's SQL already."""
@@ -142,7 +157,10 @@ class _BatchReader(DataFrameReader):
             path = [self._catalogue.located(each) for each in path]
         self._catalogue.reads(f"{kind or 'files'} {path or ''}".strip())
         if kind == "kafka":
-            super().options(**self._catalogue.kafka(self._options | {k: _text(v) for k, v in options.items()}))
+            said = self._options | {name: _text(value) for name, value in options.items()}
+            if (given := self._catalogue.given_records(said, stream=False)) is not None:
+                return given
+            super().options(**self._catalogue.kafka(said))
         return super().load(path, format, schema, **options)
 
     def json(self, path: Any, *args: Any, **options: Any) -> DataFrame:
@@ -207,6 +225,8 @@ class _StreamReader(DataStreamReader):
         what = f"{kind} {given.get('subscribe') or given.get('subscribePattern') or ''}" if kind == "kafka" else None
         self._catalogue.reads(what or f"{kind or 'files'} {place or ''}".strip(), stream=True)
         if kind == "kafka":
+            if (records := self._catalogue.given_records(given, stream=True)) is not None:
+                return records
             super().options(**self._catalogue.kafka(given))
         return super().load(path and self._catalogue.located(path), format, schema, **options)
 

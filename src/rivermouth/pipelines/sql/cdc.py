@@ -63,7 +63,7 @@ def read_cdc(cursor: Cursor) -> tuple[str, SourceLine, AutoCdc]:
             raise cursor.invalid(f"{' '.join(clause)} is written twice", "remove one of them", position=position)
         values.update(value)
     for name, wanted in (("keys", "KEYS (id)"), ("sequence_by", "SEQUENCE BY updated_at")):
-        if name not in values:
+        if not values.get(name):
             raise cursor.invalid(f"AUTO CDC has no {wanted.split(' ')[0]}", f"add {wanted}")
     return text, line, AutoCdc(**values)
 
@@ -79,6 +79,7 @@ def _select(cursor: Cursor, start: int, end: int) -> str:
 def _until_clause(cursor: Cursor, what: str) -> tuple[int, int]:
     start = cursor.i
     while not cursor.ended and not _begins_clause(cursor):
+        cursor.refuse_next_statement()
         if cursor.word() == "(":
             cursor.parenthesis()
         else:

@@ -60,17 +60,21 @@ class Column:
 
     @property
     def ddl(self) -> str:
-        """As Spark's DDL has it; without ``default`` and ``generated`` also as StructType.fromDDL takes it."""
-        pieces = [name_of([self.name]), self.type]
-        if self.not_null:
-            pieces.append("NOT NULL")
-        if self.default is not None:
-            pieces.append(f"DEFAULT {self.default}")
-        if self.generated is not None:
-            pieces.append(f"GENERATED ALWAYS AS ({self.generated})")
-        if self.comment is not None:
-            pieces.append(f"COMMENT {quoted_string(self.comment)}")
-        return " ".join(pieces)
+        """All of it, as CREATE TABLE takes it."""
+        default = f"DEFAULT {self.default}" if self.default is not None else ""
+        generated = f"GENERATED ALWAYS AS ({self.generated})" if self.generated is not None else ""
+        return self._ddl(default, generated)
+
+    @property
+    def plain_ddl(self) -> str:
+        """Without ``default`` and ``generated``, as StructType.fromDDL takes it."""
+        return self._ddl()
+
+    def _ddl(self, *more: str) -> str:
+        not_null = "NOT NULL" if self.not_null else ""
+        comment = f"COMMENT {quoted_string(self.comment)}" if self.comment is not None else ""
+        pieces = (name_of([self.name]), self.type, not_null, *more, comment)
+        return " ".join(piece for piece in pieces if piece)
 
 
 @dataclass(slots=True)
@@ -84,6 +88,20 @@ class ColumnList:
 
     columns: list[Column] = field(default_factory=list)
     expectations: list[Expectation] = field(default_factory=list)
+
+
+def columns_of(ddl: str, at: SourceLine) -> tuple[Column, ...]:
+    """The columns of a schema as DDL: of ``Dataset.schema``, and of ``schema=`` in Python.
+
+    Args:
+        ddl: ``id BIGINT NOT NULL, day DATE GENERATED ALWAYS AS (CAST(ts AS DATE))``.
+        at: Where it is written.
+
+    Raises:
+        SqlInvalid: It is not written as SQL wants it.
+        SqlNotSupported: A column has an identity or a mask.
+    """
+    return tuple(read_columns(Cursor(ddl, at, tokens(ddl, at), {})).columns)
 
 
 def read_columns(cursor: Cursor) -> ColumnList:

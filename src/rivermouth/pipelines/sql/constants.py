@@ -89,9 +89,24 @@ class Expressions:
                 break
             result, i = (term[0] if result is None else result + term[0]), term[1]
         if result is None or i < end:
-            position = self.found[min(i, len(self.found) - 1)].start
-            raise SqlNotConstant(at=place(self.text, position, self.at), subject=subject)
+            raise self._not_constant(i, subject)
         return result
+
+    def plain(self, start: int, end: int, subject: str) -> str:
+        """The same as text, where a secret must not be.
+
+        Raises:
+            SqlNotConstant: It is not a constant expression, or has a secret.
+            SqlParameterUnknown: A parameter has no value.
+        """
+        pieces = self.constant(start, end, subject).pieces
+        if any(isinstance(each, Secret) for each in pieces):
+            raise self._not_constant(start, subject)
+        return "".join(each for each in pieces if isinstance(each, str))
+
+    def _not_constant(self, i: int, subject: str) -> SqlNotConstant:
+        position = self.found[min(i, len(self.found) - 1)].start
+        return SqlNotConstant(at=place(self.text, position, self.at), subject=subject)
 
     def arguments(self, open_: int) -> tuple[list[tuple[int, int]], int]:
         """The token ranges between the commas behind an opening parenthesis, and the place of the closing one."""
@@ -130,13 +145,9 @@ class Expressions:
             values = [self.constant(low, high, subject) for low, high in ranges]
             return sum(values[1:], values[0]), close + 1
         if token.word == "SECRET" and len(ranges) == 2:  # noqa: PLR2004 - the scope and the key
-            scope, key = (self.constant(*each, subject).text(_no_secret) for each in ranges)
+            scope, key = (self.plain(*each, subject) for each in ranges)
             return Constant((Secret(scope, key),)), close + 1
         return None
-
-
-def _no_secret(scope: str, key: str) -> str:
-    raise SqlNotConstant(subject=f"the name of the secret, which is itself secret({scope!r}, {key!r}),")
 
 
 def closing(found: list[Token], open_: int) -> int:

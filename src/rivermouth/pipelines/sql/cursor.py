@@ -12,7 +12,14 @@ from rivermouth.errors.pipeline_sql import SqlInvalid, SqlNotSupported
 from rivermouth.pipelines.spec import SourceLine
 from rivermouth.pipelines.sql.constants import Expressions, closing
 from rivermouth.pipelines.sql.parameters import is_marker, parameter, with_variables
-from rivermouth.pipelines.sql.tokens import Token, line_of, place, quoted_name
+from rivermouth.pipelines.sql.tokens import Token, line_of, place, quoted_name, tokens
+
+MODIFIERS: Final = frozenset(
+    ("PRIVATE", "TEMPORARY", "TEMP", "PERSISTED", "STREAMING", "INCREMENTAL", "LIVE", "MATERIALIZED")
+)
+"""Words between CREATE and what it creates."""
+NOUNS: Final = ("TABLE", "VIEW", "FLOW", "SINK")
+"""What CREATE creates."""
 
 _END: Final = Token("symbol", "", 0, 0)
 _PLAIN: Final = re.compile(r"[\w$-]+")
@@ -110,6 +117,17 @@ class Cursor:
         """An error about a clause at the next token."""
         return SqlNotSupported(at=place(self.text, self._position, self.at), clause=clause, fix=fix)
 
+    def refuse_next_statement(self) -> None:
+        """Goes on where no statement begins at the next token.
+
+        Raises:
+            SqlInvalid: One does: the ``;`` before it is missing.
+        """
+        is_create = self.sees("CREATE") and (self.word(1) in MODIFIERS or self.word(1) in ("OR", *NOUNS))
+        if is_create or self.sees("APPLY", "CHANGES", "INTO"):
+            word = self.word()
+            raise self.invalid(f"a statement ends before {word}, without ;", f"write ; before {word}")
+
     def note(self, sentence: str, line: SourceLine | None = None) -> None:
         """Says that something changes nothing."""
         self.notes.append((line or self.line, sentence))
@@ -150,9 +168,9 @@ class Cursor:
     def _identifier(self) -> tuple[str, ...]:
         close = closing(self.found, self.i + 1)
         read = Expressions(self.text, self.at, self.found, self.params)
-        value = read.constant(self.i + 2, close, "the argument of IDENTIFIER")
+        name = read.plain(self.i + 2, close, "the argument of IDENTIFIER")
         self.i = close + 1
-        return tuple(value.text(lambda scope, key: f"{scope}.{key}").replace("`", "").split("."))
+        return tuple(each.value for each in tokens(name, self.at) if each.text != ".")
 
     def string(self) -> str:
         """Reads the literal of a string, or several that follow each other.

@@ -39,7 +39,7 @@ _POLICIES: Final = ("AUTO", "INCREMENTAL", "FULL")
 
 @dataclass(slots=True)
 class Head:
-    """What stands before the query of a dataset.
+    """What a statement says before the query of its dataset.
 
     Attributes:
         kind: Of the dataset.
@@ -152,7 +152,8 @@ def read_properties(cursor: Cursor) -> dict[str, str]:
     found = {}
     while not inner.ended:
         key = inner.string() if inner.token().is_string else _dotted(inner)
-        inner.takes("=") or inner.takes("=>")
+        if not inner.takes("="):
+            inner.takes("=>")
         if inner.token().is_string:
             found[key] = inner.string()
         else:

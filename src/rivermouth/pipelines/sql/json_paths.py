@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from rivermouth.pipelines.sql.edits import Edit
 from rivermouth.pipelines.sql.parameters import is_marker
 from rivermouth.pipelines.sql.tokens import Token, quoted_name, quoted_string
 
@@ -168,9 +169,9 @@ def _is_whole_column(found: list[Token], first: int, last: int) -> bool:
     return False
 
 
-def edits(paths: list[JsonPath]) -> list[tuple[int, int, str]]:
+def edits(paths: list[JsonPath]) -> list[Edit]:
     """What makes ``get_json_object(CAST(operand AS STRING), 'path')`` of each: from, to, and the new text."""
-    found = []
+    found: list[Edit] = []
     for each in paths:
         found.append((each.start, each.start, "get_json_object(CAST("))
         found.append((each.colon, each.end, f" AS STRING), {quoted_string(each.path)})"))

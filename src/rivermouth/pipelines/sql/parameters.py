@@ -9,6 +9,7 @@ from typing import Final
 
 from rivermouth.errors.pipeline_sql import SqlParameterUnknown
 from rivermouth.pipelines.spec import SourceLine
+from rivermouth.pipelines.sql.edits import Edit, edited
 from rivermouth.pipelines.sql.tokens import VARIABLE, Token, place, tokens
 
 _PREFIXES: Final = re.compile(r"(?:spark|sparkconf|hivevar|hiveconf):")
@@ -74,16 +75,20 @@ def with_variables(
         SqlInvalid: The text has a string or comment that does not end.
     """
     end = len(text) if end is None else end
+    piece = text[start:end]
+    found = variables(text, params, at, start=start, end=end)
+    return edited(piece, [(low - start, high - start, new) for low, high, new in found]).text if found else piece
+
+
+def variables(
+    text: str, params: Mapping[str, str], at: SourceLine, *, start: int = 0, end: int | None = None
+) -> list[Edit]:
+    """The changes that ``with_variables`` makes. As it."""
+    end = len(text) if end is None else end
     if "${" not in text[start:end]:
-        return text[start:end]
-    pieces, position = [], start
-    for token in tokens(text, at, start=start, end=end):
-        if "${" not in token.text:
-            continue
-        pieces.append(text[position : token.start])
-        pieces.append(_filled(token, params, place(text, token.start, at)))
-        position = token.end
-    return "".join([*pieces, text[position:end]])
+        return []
+    found = (token for token in tokens(text, at, start=start, end=end) if "${" in token.text)
+    return [(token.start, token.end, _filled(token, params, place(text, token.start, at))) for token in found]
 
 
 def _filled(token: Token, params: Mapping[str, str], at: str) -> str:
@@ -124,4 +129,4 @@ def is_marker(found: list[Token], i: int) -> bool:
     before = found[i - 1]
     if before.kind == "word":
         return before.word in _BEFORE_VALUE and before.end < found[i].start
-    return before.kind == "symbol" and before.text not in (")", "]", "?", "*")
+    return before.kind == "symbol" and before.text not in (")", "]", "?")

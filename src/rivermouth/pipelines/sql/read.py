@@ -21,7 +21,7 @@ from rivermouth.pipelines.spec import (
     SqlQuery,
 )
 from rivermouth.pipelines.sql.cdc import read_cdc
-from rivermouth.pipelines.sql.cursor import Cursor, name_of, near
+from rivermouth.pipelines.sql.cursor import MODIFIERS, NOUNS, Cursor, name_of, near
 from rivermouth.pipelines.sql.datasets import Head, begins_query, read_head, read_properties
 from rivermouth.pipelines.sql.parameters import with_variables
 from rivermouth.pipelines.sql.statements import Statement, statements
@@ -31,10 +31,6 @@ _STATEMENTS: Final = ("CREATE", "APPLY", "SET", "USE")
 _SHOWS: Final = frozenset(
     ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "SHOW", "DESCRIBE", "DESC", "EXPLAIN", "LIST", "(")
 )
-_MODIFIERS: Final = frozenset(
-    ("PRIVATE", "TEMPORARY", "TEMP", "PERSISTED", "STREAMING", "INCREMENTAL", "LIVE", "MATERIALIZED")
-)
-_NOUNS: Final = ("TABLE", "VIEW", "FLOW", "SINK")
 _SET: Final = re.compile(r"\s*(`[^`]+`|[^\s=]+)\s*=\s*(.*?)\s*", re.DOTALL)
 _LINE_COMMENT: Final = re.compile(r"(?:^|(?<=\s))--.*$", re.MULTILINE)
 _NEXT_STATEMENT: Final = re.compile(r"\n\s*(?:CREATE|APPLY|SET|USE)\b", re.IGNORECASE)
@@ -124,7 +120,7 @@ def read_sql(
 
 def _refused(cursor: Cursor, *words: str) -> SqlStatementRefused:
     word = cursor.word() or cursor.token().text
-    statement = " ".join([*words, word])
+    statement = " ".join([*words, word]).strip()
     like = None if words or word in _STATEMENTS else near(word, _STATEMENTS)
     fix = f"did you mean {like}?" if like else "run it elsewhere, before the pipeline, and remove it from this file"
     position = cursor.found[0].start if words else cursor.token().start
@@ -168,7 +164,7 @@ def _create(file: _File, cursor: Cursor) -> None:
     if cursor.takes("OR") and not (cursor.takes("REFRESH") or cursor.takes("REPLACE")):
         raise cursor.unexpected("REFRESH", "REPLACE")
     modifiers = set()
-    while cursor.word() in _MODIFIERS:
+    while cursor.word() in MODIFIERS:
         modifiers.add(cursor.word())
         cursor.i += 1
     if cursor.takes("TABLE") or cursor.takes("VIEW"):
@@ -179,18 +175,23 @@ def _create(file: _File, cursor: Cursor) -> None:
         _flow(file, cursor, line)
     elif not modifiers and cursor.takes("SINK"):
         _sink(file, cursor, line)
-    elif modifiers or near(cursor.word(), [*_MODIFIERS, *_NOUNS]):
-        raise cursor.unexpected(*sorted(_MODIFIERS), *_NOUNS)
+    elif modifiers or near(cursor.word(), [*MODIFIERS, *NOUNS]):
+        raise cursor.unexpected(*sorted(MODIFIERS), *NOUNS)
     else:
         raise _refused(cursor, "CREATE")
 
 
 def _kind(modifiers: set[str], noun: str, cursor: Cursor, line: SourceLine) -> DatasetKind:
+    streaming = modifiers & {"STREAMING", "INCREMENTAL"}
+    if noun == "VIEW" and streaming and "LIVE" not in modifiers:
+        raise cursor.invalid("there are no streaming views", "write CREATE STREAMING TABLE, or CREATE TEMPORARY VIEW")
+    if noun == "TABLE" and modifiers & {"MATERIALIZED", "PERSISTED"}:
+        raise cursor.invalid("there are no materialized tables", "write CREATE MATERIALIZED VIEW")
     if "MATERIALIZED" in modifiers and noun == "VIEW":
         return "materialized_view"
     if noun == "VIEW":
         return "temporary_view" if modifiers & {"LIVE", "TEMPORARY", "TEMP", "PRIVATE"} else "view"
-    if modifiers & {"STREAMING", "INCREMENTAL"}:
+    if streaming:
         return "streaming_table"
     if "LIVE" in modifiers:
         return "materialized_view"
@@ -201,7 +202,7 @@ def _kind(modifiers: set[str], noun: str, cursor: Cursor, line: SourceLine) -> D
 def _dataset(file: _File, cursor: Cursor, head: Head, line: SourceLine) -> None:
     name = head.name if head.kind == "temporary_view" else file.full(head.name)
     query = None
-    if cursor.takes("FLOW"):
+    if head.kind == "streaming_table" and cursor.takes("FLOW"):
         file.flows.append(_flow_of(file, cursor, (name, name), line))
     elif not cursor.ended:
         query = _query(file, cursor, head)
@@ -231,10 +232,12 @@ def _dataset(file: _File, cursor: Cursor, head: Head, line: SourceLine) -> None:
 def _query(file: _File, cursor: Cursor, head: Head | None = None) -> SqlQuery:
     """Reads the query that ends a statement."""
     cursor.takes("AS")
-    if cursor.ended or not begins_query(cursor):
+    if cursor.ended or cursor.sees("FLOW") or not begins_query(cursor):
         raise cursor.unexpected("SELECT")
     line, text = cursor.line, cursor.raw(cursor.i, len(cursor.found))
-    cursor.i = len(cursor.found)
+    for _ in range(cursor.i, len(cursor.found)):
+        cursor.refuse_next_statement()
+        cursor.i += 1
     return file.query(head.labelled(text) if head else text, line)
 
 

@@ -3,24 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Final
+from dataclasses import dataclass, replace
 
 from rivermouth.pipelines.spec import SourceLine
 from rivermouth.pipelines.sql.constants import Expressions, closing
+from rivermouth.pipelines.sql.edits import Edit, Edited, edited
 from rivermouth.pipelines.sql.file_metadata import FUNCTIONS as FILE_FUNCTIONS
 from rivermouth.pipelines.sql.file_metadata import star_edits
 from rivermouth.pipelines.sql.json_paths import edits as json_edits
 from rivermouth.pipelines.sql.json_paths import json_paths
-from rivermouth.pipelines.sql.parameters import is_marker, parameter
-from rivermouth.pipelines.sql.sources import UNKNOWN_PLACE, Reference, TableFunction, sources
-from rivermouth.pipelines.sql.tokens import Token, place, quoted_name, quoted_string
+from rivermouth.pipelines.sql.parameters import is_marker, parameter, variables
+from rivermouth.pipelines.sql.sources import UNKNOWN_PLACE, sources
+from rivermouth.pipelines.sql.tables import Reference, TableFunction
+from rivermouth.pipelines.sql.tokens import Token, place, quoted_name, quoted_string, tokens
+from rivermouth.pipelines.sql.watermarks import edits as watermark_edits
 
-_Edit = tuple[int, int, str]
 
-_BEFORE_TABLE: Final = frozenset(("FROM", "JOIN", "STREAM", "LATERAL"))
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """A query for Spark, and where its words are in the user's file.
 
-_UNITS: Final = frozenset(("MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "YEAR"))
+    Attributes:
+        source: The text as the user wrote it.
+        at: Where its first line is.
+        filled: With the values of ``${name}``.
+        changes: What is changed in that.
+        final: The result.
+    """
+
+    source: str
+    at: SourceLine
+    filled: Edited
+    changes: tuple[Edit, ...]
+    final: Edited
+
+    @property
+    def text(self) -> str:
+        """The query for Spark."""
+        return self.final.text
+
+    def place(self, line: int, position: int) -> str:
+        """Where a word is in the user's file, as ``file:line:column``.
+
+        Args:
+            line: Its line in ``text``, from 1, as in Spark's errors.
+            position: Its character in the line, from 0.
+        """
+        lines = self.text.splitlines(keepends=True)
+        now = sum(len(each) for each in lines[: line - 1]) + position
+        return place(self.source, self.filled.origin(self.final.origin(now)), self.at)
+
+    def with_json_in_strings(self) -> Rewritten:
+        """The same query, in which ``column:path`` reads the JSON of a STRING.
+
+        It becomes ``get_json_object(CAST(column AS STRING), '$.path')``, with the column's name: right for VARIANT and
+        for STRING, but the type of its result is STRING where no cast follows, and names in the path are
+        case-sensitive.
+        """
+        paths = json_edits(json_paths(tokens(self.filled.text, self.at)))
+        return replace(self, final=edited(self.filled.text, [*self.changes, *paths]))
 
 
 def rewritten(
@@ -31,19 +72,19 @@ def rewritten(
     params: Mapping[str, str],
     secret: Callable[[str, str], str],
     at: SourceLine = UNKNOWN_PLACE,
-    json_in_strings: bool = False,
-) -> str:
+    keep_markers: bool = False,
+) -> Rewritten:
     """The query for Spark 4.2: names, table functions and parameters replaced, all else as it is written.
 
     ``STREAM(name)`` and ``STREAM name`` stay around what ``table`` and ``function`` give; Spark takes both around the
-    name of a temporary view, but not around ``delta.`path```. Options behind a stream (``WITH (skipChangeCommits)``) go
-    where ``table`` gives a name: whoever made that name has read them in the reference. ``WATERMARK column DELAY OF
-    INTERVAL 1 MINUTE`` is Spark's own; it is put before the table's alias where it is behind it.
+    name of a temporary view, but not around ``delta.`path```. A table that gets another name and has no alias gets its
+    own name as alias, so that ``orders.id`` and ``silver.orders.id`` are still its column. Options behind a stream
+    (``WITH (skipChangeCommits)``) are left out where ``table`` gives a name: they are in the reference. ``WATERMARK
+    column DELAY OF INTERVAL 1 MINUTE`` is Spark's own; it is put before the table's alias where it is behind it.
 
     ``column:path`` is Spark's own for columns of VARIANT. For a STRING with JSON, which Databricks reads by the same
     words, Spark refuses it when it analyses the query (COLUMN_IS_NOT_VARIANT_TYPE); which of both a column is, only
-    Spark knows. With ``json_in_strings`` it becomes ``get_json_object(CAST(column AS STRING), '$.path')``, with the
-    column's name: right for both types, but the type of its result is STRING where no cast follows.
+    Spark knows. For that case there is ``Rewritten.with_json_in_strings``.
 
     Args:
         text: A SELECT, or any other statement that reads tables.
@@ -52,7 +93,8 @@ def rewritten(
         params: Values of ``${name}`` and ``:name``. The value of ``:name`` becomes a string.
         secret: Gives the secret of a scope and key, for ``secret('scope', 'key')`` outside of table functions.
         at: Where the text's first line is; for errors.
-        json_in_strings: Whether ``column:path`` becomes a call of get_json_object.
+        keep_markers: Whether ``:name`` stays, because Spark is given its value; not in the arguments of table
+            functions and of IDENTIFIER.
 
     Raises:
         SqlInvalid: A string or comment does not end.
@@ -61,43 +103,53 @@ def rewritten(
     """
     read = sources(text, params, at)
     found = read.found
-    changes: list[_Edit] = []
+    changes: list[Edit] = []
     for call in read.functions:
         stars = star_edits(found, call.start, call.end) if call.name in FILE_FUNCTIONS else None
         changes += [(call.start, call.end, function(replace(call, names_metadata=stars is not None))), *(stars or ())]
+        if call.options_span is not None:
+            changes.append((*call.options_span, ""))
     for reference in read.references:
         name = table(reference)
-        if name is not None:
-            changes.append((reference.start, reference.end, name))
-            if reference.options_span is not None:
-                changes.append((*reference.options_span, ""))
-        elif found[_at(found, reference.start)].word == "IDENTIFIER":
-            changes.append((reference.start, reference.end, quoted_name(*reference.parts)))
-    changes += _markers(read.text, found, params, at)
+        changes += _named(reference, name, read.text)
+        if name is not None and reference.alias_at is not None:
+            changes += _columns_of(reference, found)
+    if not keep_markers:
+        changes += _markers(read.text, found, params, at)
     changes += _secrets(read.text, found, secret, at, params)
-    changes += _watermarks(read.text, found)
-    if json_in_strings:
-        changes += json_edits(json_paths(found))
-    return _applied(read.text, changes)
+    changes += watermark_edits(read.text, found)
+    filled = edited(text, variables(text, params, at))
+    return Rewritten(text, at, filled, tuple(changes), edited(filled.text, changes))
 
 
-def _at(found: list[Token], start: int) -> int:
-    return next(i for i, token in enumerate(found) if token.start >= start)
+def _named(reference: Reference, name: str | None, text: str) -> list[Edit]:
+    """What puts a name where a table is read; under another name, the table's own becomes its alias."""
+    if name is None:
+        is_computed = text[reference.start : reference.end].upper().startswith("IDENTIFIER")
+        return [(reference.start, reference.end, quoted_name(*reference.parts))] if is_computed else []
+    result = [(reference.start, reference.end, name)]
+    if reference.options_span is not None:
+        result.append((*reference.options_span, ""))
+    last = tokens(name, UNKNOWN_PLACE)[-1].value
+    if reference.alias_at is not None and last.lower() != reference.parts[-1].lower():
+        result.append((reference.alias_at, reference.alias_at, f" AS {quoted_name(reference.parts[-1])}"))
+    return result
 
 
-def _applied(text: str, changes: list[_Edit]) -> str:
-    """The text with the changes; one that is within another is left out."""
-    pieces: list[str] = []
-    position = 0
-    for start, end, new in sorted(changes, key=lambda edit: edit[:2]):
-        if start < position:
-            continue
-        pieces += [text[position:start], new]
-        position = end
-    return "".join([*pieces, text[position:]])
+def _columns_of(reference: Reference, found: list[Token]) -> list[Edit]:
+    """What makes ``orders.id`` of ``silver.orders.id``, for a table that is now another or has its name as alias."""
+    parts = [part.lower() for part in reference.parts]
+    width = 2 * len(parts) - 1
+    result: list[Edit] = []
+    for i in range(len(found) - width if len(parts) > 1 else 0):
+        names = [token.value.lower() for token in found[i : i + width : 2] if token.is_name]
+        dots = {token.text for token in found[i + 1 : i + width + 1 : 2]}
+        if names == parts and dots == {"."} and (i == 0 or found[i - 1].text != "."):
+            result.append((found[i].start, found[i + width - 1].end, quoted_name(reference.parts[-1])))
+    return result
 
 
-def _markers(text: str, found: list[Token], params: Mapping[str, str], at: SourceLine) -> list[_Edit]:
+def _markers(text: str, found: list[Token], params: Mapping[str, str], at: SourceLine) -> list[Edit]:
     result = []
     for i, token in enumerate(found):
         if is_marker(found, i):
@@ -109,45 +161,12 @@ def _markers(text: str, found: list[Token], params: Mapping[str, str], at: Sourc
 
 def _secrets(
     text: str, found: list[Token], secret: Callable[[str, str], str], at: SourceLine, params: Mapping[str, str]
-) -> list[_Edit]:
+) -> list[Edit]:
     result = []
     for i, token in enumerate(found):
         if token.word == "SECRET" and i + 1 < len(found) and found[i + 1].text == "(":
-            close = closing(found, i + 1)
+            close = min(closing(found, i + 1), len(found) - 1)
             read = Expressions(text, at, found, params)
             value = read.constant(i, close + 1, "the argument of secret").text(secret)
             result.append((token.start, found[close].end, quoted_string(value)))
     return result
-
-
-def _watermarks(text: str, found: list[Token]) -> list[_Edit]:
-    """Puts WATERMARK before the alias of its table, and writes its interval as Spark takes it."""
-    result: list[_Edit] = []
-    for i, token in enumerate(found):
-        if token.word != "WATERMARK":
-            continue
-        delay = next((j for j in range(i + 1, len(found) - 1) if found[j].word == "DELAY"), None)
-        if delay is None or [each.word for each in found[delay + 1 : delay + 3]] != ["OF", "INTERVAL"]:
-            continue
-        first = delay + 3
-        last = next((j for j in range(first, len(found)) if found[j].word.rstrip("S") in _UNITS), first)
-        last = first if first < len(found) and " " in found[first].value.strip() else last
-        if first < len(found) and found[first].is_string and last == first:
-            result.append((found[first].start, found[first].end, found[first].value.strip()))
-        alias = _alias(found, i)
-        if alias is not None:
-            end = found[min(last, len(found) - 1)].end
-            result.append((found[alias].start, token.start, ""))
-            result.append((end, end, f" {text[found[alias].start : found[i - 1].end]}"))
-    return result
-
-
-def _alias(found: list[Token], watermark: int) -> int | None:
-    """The first token of the alias before WATERMARK, or None where the table has none there."""
-    i = watermark - 1
-    if i < 1 or not found[i].is_name or found[i - 1].text == ".":
-        return None
-    if found[i - 1].word == "AS":
-        return i - 1
-    is_alias = found[i - 1].text == ")" or (found[i - 1].is_name and found[i - 1].word not in _BEFORE_TABLE)
-    return i if is_alias else None

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from rivermouth.pipelines.spec import SourceLine
 from rivermouth.pipelines.sql.constants import Constant, Expressions, closing, split_at_commas
 from rivermouth.pipelines.sql.parameters import with_variables
+from rivermouth.pipelines.sql.tables import Argument, Reference, TableFunction
 from rivermouth.pipelines.sql.tokens import Token, place, tokens
+from rivermouth.pipelines.sql.watermarks import end_of_watermark
 
 SOURCE_FUNCTIONS: Final = frozenset(
     [
@@ -52,82 +54,12 @@ _END_OF_FROM: Final = frozenset(
         ")",
     ]
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """A table that a SELECT reads.
-
-    Attributes:
-        parts: Its name without backquotes: ``("LIVE", "orders")``; ``("parquet", "/data")`` for a path.
-        is_streaming: Whether it is written as ``STREAM(name)`` or ``STREAM name``.
-        start: The first character of the name in the text.
-        end: The character after its last one.
-        options: Of a stream: those of ``WITH (option, key = 'value')`` behind it; ``true`` for one without a value.
-        options_span: The first character of ``WITH`` and the one after its parenthesis.
-    """
-
-    parts: tuple[str, ...]
-    is_streaming: bool
-    start: int
-    end: int
-    options: Mapping[str, str] = field(default_factory=dict)
-    options_span: tuple[int, int] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """An argument of a table function.
-
-    Attributes:
-        name: As it is written before ``=>``; None for an argument without name.
-        value: A constant, or those of ``map('key', 'value')`` by key.
-    """
-
-    name: str | None
-    value: Constant | Mapping[str, Constant]
-
-
-@dataclass(frozen=True, slots=True)
-class TableFunction:
-    """A call of one of SOURCE_FUNCTIONS where a table could be.
-
-    Attributes:
-        name: In small letters.
-        arguments: In the order of the text.
-        is_streaming: Whether it is written as ``STREAM name(...)`` or ``STREAM(name(...))``; ``cloud_files`` always is.
-        start: The first character of the call in the text, behind ``STREAM``.
-        end: The character after its last one.
-        at: Where it is written, as ``file:line:column``.
-        names_metadata: Whether the SELECT that reads it names ``_metadata``, so that its view needs that column.
-    """
-
-    name: str
-    arguments: tuple[Argument, ...]
-    is_streaming: bool
-    start: int
-    end: int
-    at: str
-    names_metadata: bool = False
-
-    def positional(self, secret: Callable[[str, str], str]) -> list[str]:
-        """The arguments without name that are no map."""
-        values = [each.value for each in self.arguments if each.name is None]
-        return [each.text(secret) for each in values if isinstance(each, Constant)]
-
-    def options(self, secret: Callable[[str, str], str]) -> dict[str, str]:
-        """The arguments with names, and those of maps, as written; without those that are ``NULL``.
-
-        Args:
-            secret: Gives the secret of a scope and key.
-        """
-        found: dict[str, Constant] = {}
-        for each in self.arguments:
-            if isinstance(each.value, Mapping):
-                found.update(each.value)
-            elif each.name is not None:
-                found[each.name] = each.value
-        return {name: value.text(secret) for name, value in found.items() if not value.is_null}
+_BEHIND_TABLE: Final = _END_OF_FROM | frozenset(
+    (
+        *("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "SEMI", "ANTI", "NATURAL", "ON", "USING", "LATERAL"),
+        *("PIVOT", "UNPIVOT", "WITH"),
+    )
+)
 
 
 @dataclass(slots=True)
@@ -227,7 +159,7 @@ class Sources:
 
     def _relations(self, i: int, end: int, ctes: frozenset[str]) -> int:
         """Reads what is between FROM or JOIN and the next clause; returns where that begins."""
-        i = self._primary(i, end, ctes)
+        i = self._relation(i, end, ctes)
         in_view = False
         while i < end:
             word = self._word(i, end)
@@ -241,10 +173,33 @@ class Sources:
                 i = close + 1
             elif (word == "," and not in_view) or (word == "JOIN" and self._is_free(i)):
                 in_view = False
-                i = self._primary(i + 1, end, ctes)
+                i = self._relation(i + 1, end, ctes)
             else:
                 i += 1
         return i
+
+    def _relation(self, i: int, end: int, ctes: frozenset[str]) -> int:
+        """Reads one table, function or subquery, and where the alias of a table could be written."""
+        before = len(self.references)
+        after = self._primary(i, end, ctes)
+        if len(self.references) == before + 1:
+            while self._word(i, end) in ("LATERAL", "STREAM", "(") and i + 1 < after:
+                i += 1
+            reference = self.references[-1]
+            last = self._behind_table(after, end)
+            if self.found[i].start == reference.start and last is not None:
+                self.references[-1] = replace(reference, alias_at=self.found[last - 1].end)
+        return after
+
+    def _behind_table(self, i: int, end: int) -> int | None:
+        """The token at which an alias could be; None where one is there, or a clause that has no place for it."""
+        if self._word(i, end) == "TABLESAMPLE" and self._word(i + 1, end) == "(":
+            i = closing(self.found, i + 1) + 1
+        if self._word(i, end) == "WATERMARK":
+            i = end_of_watermark(self.found, i)
+        if i >= end or self._word(i, end) in _BEHIND_TABLE or not (self.found[i].is_name or self.found[i].text == "("):
+            return min(i, end)
+        return None
 
     def _primary(self, i: int, end: int, ctes: frozenset[str], *, streaming: bool = False) -> int:
         """Reads one table, function or subquery; returns where what follows it begins."""
@@ -270,7 +225,7 @@ class Sources:
 
     def _stream(self, i: int, end: int, ctes: frozenset[str]) -> int:
         """Reads what is behind STREAM, with the options of ``WITH (...)`` behind it."""
-        before = len(self.references)
+        before = len(self.references), len(self.functions)
         after = self._primary(i, end, ctes, streaming=True)
         if self._word(after, end) != "WITH" or self._word(after + 1, end) != "(":
             return after
@@ -280,11 +235,15 @@ class Sources:
             equals = next((j for j in range(low, high) if self.found[j].text == "="), high)
             key = ".".join(token.value for token in self.found[low:equals] if token.text != ".")
             read = Expressions(self.text, self.at, self.found, self.params)
-            value = read.constant(equals + 1, high, f"the option {key}") if equals < high else Constant(("true",))
-            options[key] = value.text(lambda scope, key: f"{scope}.{key}")
-        if len(self.references) > before:
-            span = self.found[after].start, self.found[close].end
+            has_value = equals < high
+            options[key] = read.plain(equals + 1, high, f"the option {key}") if has_value else "true"
+        span = self.found[after].start, self.found[close].end
+        if len(self.references) > before[0]:
             self.references[-1] = replace(self.references[-1], options=options, options_span=span)
+        elif len(self.functions) > before[1]:
+            more = tuple(Argument(key, Constant((value,))) for key, value in options.items())
+            call = self.functions[-1]
+            self.functions[-1] = replace(call, arguments=call.arguments + more, options_span=span)
         return close + 1
 
     def _is_relation_name(self, i: int, end: int) -> bool:
@@ -310,11 +269,9 @@ class Sources:
 
     def _identifier(self, i: int, end: int, *, streaming: bool) -> int:
         """``IDENTIFIER('a' || '.b')`` names what its constant says."""
-        close = closing(self.found, i + 1)
-        value = Expressions(self.text, self.at, self.found, self.params).constant(
-            i + 2, min(close, end), "the argument of IDENTIFIER"
-        )
-        name = value.text(lambda scope, key: f"secret {scope}.{key}")
+        close = min(closing(self.found, i + 1), end - 1)
+        read = Expressions(self.text, self.at, self.found, self.params)
+        name = read.plain(i + 2, close, "the argument of IDENTIFIER")
         parts = tuple(each.value for each in tokens(name, self.at) if each.text != ".")
         self.references.append(Reference(parts, streaming, self.found[i].start, self.found[close].end))
         return close + 1
@@ -332,7 +289,8 @@ class Sources:
             return close + 1
         for low, high in split_at_commas(self.found, open_ + 1, close):
             if self._word(low, high) == "TABLE":
-                self._primary(low + 1, high, ctes)
+                in_parentheses = self._word(low + 1, high) == "(" and self._word(low + 2, high) not in _QUERY
+                self._primary(low + 1 + in_parentheses, high, ctes)
             else:
                 self._level(low, high, ctes)
         return close + 1
@@ -344,9 +302,10 @@ class Sources:
         read = Expressions(self.text, self.at, self.found, self.params)
         subject = f"the argument {name} of {function}" if name else f"an argument of {function}"
         if self._word(low, high) == "MAP" and self._word(low + 1, high) == "(":
-            values = [read.constant(*each, subject) for each in read.arguments(low + 1)[0]]
-            keys = [each.text(lambda scope, key: f"{scope}.{key}") for each in values[::2]]
-            return Argument(name, dict(zip(keys, values[1::2], strict=False)))
+            ranges = read.arguments(low + 1)[0]
+            keys = [read.plain(*each, subject) for each in ranges[::2]]
+            values = [read.constant(*each, subject) for each in ranges[1::2]]
+            return Argument(name, dict(zip(keys, values, strict=False)))
         if function in ("event_log", "table_changes") and self.found[low].is_name and name is None:
             parts = [each.value for each in self.found[low:high] if each.is_name and each.word != "TABLE"]
             return Argument(name, Constant((".".join(parts),)))

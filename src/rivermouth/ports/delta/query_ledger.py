@@ -202,6 +202,16 @@ class QueryLedger:
         return found if found is not None and found.flow == self.flow else None
 
 
+def entry_in_side_file(files: LakeFiles, ledger: QueryLedger) -> QueryEntry | None:
+    """The copy of the flow's newest entry, where the table's log does not hold it any more; None without one.
+
+    Raises:
+        LedgerTooNew, LedgerUnreadable: It cannot be read.
+    """
+    text = files.read(ledger.side_file)
+    return None if text is None else QueryEntry.from_json(text, table=ledger.location, version=-1)
+
+
 def is_written_by_queries(text: str) -> bool:
     """Whether a commit's metadata is an entry of any query."""
     try:

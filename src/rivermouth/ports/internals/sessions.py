@@ -88,7 +88,8 @@ def standing_in(spark: SparkSession) -> Iterator[None]:
     before = SparkSession._instantiatedSession, SparkSession._activeSession
     SparkSession._instantiatedSession = SparkSession._activeSession = spark
     try:
-        yield
+        with active(spark):  # PySpark gives the session that the JVM has, if it is another
+            yield
     finally:
         SparkSession._instantiatedSession, SparkSession._activeSession = before
 

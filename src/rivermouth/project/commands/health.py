@@ -83,7 +83,7 @@ def _of(status: FlowStatus, rules: HealthRules, now_s: float) -> Iterator[tuple[
             yield "max_lag", f"its lag is not known, and at most {rules.max_lag} is allowed"
         elif status.lag > rules.max_lag:
             yield "max_lag", f"its lag is {status.lag}, and at most {rules.max_lag} is allowed"
-    yield from _of_letters(status, rules)
+    yield from letters_broken(status.dead_letters, status.totals.consumed, "records", rules)
     if rules.max_age_s is not None and status.lag != 0:
         age_s = None if status.finished_at is None else now_s - status.finished_at
         allowed = f"and at most {duration_text(rules.max_age_s)} is allowed while records wait"
@@ -93,12 +93,12 @@ def _of(status: FlowStatus, rules: HealthRules, now_s: float) -> Iterator[tuple[
             yield "max_age", f"its last batch was done {duration_text(round(age_s))} ago, {allowed}"
 
 
-def _of_letters(status: FlowStatus, rules: HealthRules) -> Iterator[tuple[str, str]]:
-    letters, consumed = status.dead_letters, status.totals.consumed
+def letters_broken(letters: int, consumed: int, what: str, rules: HealthRules) -> Iterator[tuple[str, str]]:
+    """The rules about dead letters that are not kept, with what was found; ``what`` is records or rows."""
     if rules.max_dead_letters is not None and letters > rules.max_dead_letters:
         yield "max_dead_letters", f"it has {letters} dead letters, and at most {rules.max_dead_letters} are allowed"
     if rules.max_dead_letters_percent is not None and letters * 100 > rules.max_dead_letters_percent * consumed:
-        share = f"{letters} of {consumed} records are dead letters"
+        share = f"{letters} of {consumed} {what} are dead letters"
         yield "max_dead_letters", f"{share}, and at most {rules.max_dead_letters_percent:g} % are allowed"
 
 

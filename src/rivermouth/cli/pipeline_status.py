@@ -1,0 +1,53 @@
+"""How pipelines are doing, for a person."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING
+
+from rivermouth.cli.text_table import columns
+
+if TYPE_CHECKING:
+    from rivermouth.domain.query.query_entry import QueryCounts
+    from rivermouth.pipelines.status import DatasetStatus, PipelineStatus
+
+
+def pipeline_text(status: PipelineStatus) -> str:
+    """How a pipeline and its datasets are doing."""
+    code = f"[{status.code}] " if status.code is not None else ""
+    lines = [f"pipeline {status.pipeline}: {code}{status.message}"]
+    hint = status.hint or ("" if status.failure is None else status.failure.hint)
+    lines += [f"  hint: {hint}"] if hint else []
+    for each in status.datasets:
+        lines += ["", *_dataset(each)]
+    return "\n".join(lines)
+
+
+def _dataset(status: DatasetStatus) -> list[str]:
+    code = f"[{status.code}] " if status.code is not None else ""
+    lines = [f"{status.dataset}: {code}{status.message}"]
+    hint = status.hint or next((each.hint for each in status.failures), "")
+    lines += [f"  hint: {hint}"] if hint else []
+    kind = status.kind.replace("_", " ")
+    lines.append(f"  {kind}: {status.location}" if status.location else f"  {kind}")
+    if status.finished_at is not None:
+        ended = dt.datetime.fromtimestamp(status.finished_at, dt.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        lines.append(f"  last batch: done at {ended}")
+    if status.last_batch is not None:
+        lines += [f"    {_counts(status.last_batch)}", f"  so far: {_counts(status.totals)}"]
+    if status.expectations:
+        head = ("expectation", "action", "failed in the last batch", "failed so far")
+        last, read = status.last_batch.read if status.last_batch is not None else 0, status.totals.read
+        rows = [
+            (each.name, each.action, f"{each.failed_last:,} of {last:,}", f"{each.failed:,} of {read:,}")
+            for each in status.expectations
+        ]
+        lines.append(columns(head, rows, indent="    "))
+    return lines
+
+
+def _counts(counts: QueryCounts) -> str:
+    return (
+        f"{counts.read:,} read, {counts.written:,} written, {counts.dropped:,} dropped, "
+        f"{counts.dead_lettered:,} dead-lettered"
+    )

@@ -1,0 +1,279 @@
+"""The dead letters of a pipeline's tables: listed, shown, tried again, given up."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rivermouth.errors import LettersNotReplayed
+from rivermouth.pipelines.commands import opened
+from rivermouth.pipelines.running.known import KnownDataset, read_known
+from rivermouth.ports.delta import delta_table
+from rivermouth.ports.lake.lake_reader import LakeReader
+from rivermouth.project.commands.managed_session import NO_HOOKS, ManagedSession, RunHooks
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from rivermouth.engine.query.replay_letters import LetterTable, ReplayedRows
+    from rivermouth.pipelines.graph import Node
+    from rivermouth.pipelines.running.load import Loaded
+    from rivermouth.pipelines.running.pipeline import Pipeline
+
+_TIMEOUT_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class LetterFilter:
+    """Which dead letters are meant.
+
+    Attributes:
+        status: ``open``, ``replayed`` or ``discarded``; None for all.
+        expectation: Name of an expectation that they failed; None for any.
+    """
+
+    status: str | None = None
+    expectation: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RowLetterGroup:
+    """Dead letters of one table that have status and failed expectations in common.
+
+    Attributes:
+        table: The table, as the pipeline writes it.
+        flow: The flow that read the rows.
+        status: ``open``, ``replaying`` (a replay was cut off; the next one completes it), ``replayed``, ``discarded``.
+        failed_expectations: Names of the expectations that they failed.
+        letters: How many there are.
+        last_at: When the newest was written, in UTC.
+    """
+
+    table: str
+    flow: str
+    status: str
+    failed_expectations: tuple[str, ...]
+    letters: int
+    last_at: dt.datetime
+
+
+@dataclass(frozen=True, slots=True)
+class RowLetter:
+    """A dead letter of a table, whole.
+
+    Attributes:
+        table: The table, as the pipeline writes it.
+        flow: The flow that read the row.
+        entry: Number of the ledger entry of its batch.
+        status: What became of it.
+        failed_expectations: Names of the expectations that it failed.
+        dead_lettered_at: When it was written, in UTC.
+        row: The row as JSON.
+    """
+
+    table: str
+    flow: str
+    entry: int
+    status: str
+    failed_expectations: tuple[str, ...]
+    dead_lettered_at: dt.datetime
+    row: str
+
+
+def with_letters(pipeline: Pipeline, names: Collection[str] = ()) -> list[KnownDataset]:
+    """The tables of these names, or all, that have dead letters; in the order in which they are refreshed.
+
+    Raises:
+        LakeNotReadable: The lake does not answer.
+    """
+    files = LakeReader(pipeline.project.spark_conf, timeout_s=_TIMEOUT_S)
+    wanted = tables_called(pipeline, names)
+    return [each for each in wanted if delta_table.exists(files, each.dead_letters)]
+
+
+def tables_called(pipeline: Pipeline, names: Collection[str] = ()) -> list[KnownDataset]:
+    """The tables of these names, or all, that the pipeline's newest update knew.
+
+    Raises:
+        LakeNotReadable: The lake does not answer.
+    """
+    known = read_known(LakeReader(pipeline.project.spark_conf, timeout_s=_TIMEOUT_S), pipeline)
+    tables = [each for each in known if each.location]
+    return [each for each in tables if not names or each.dataset in names or each.table in names]
+
+
+def listed(
+    pipeline: Pipeline, names: Collection[str], wanted: LetterFilter, hooks: RunHooks = NO_HOOKS
+) -> list[RowLetterGroup]:
+    """The dead letters of these tables, or of all, by status and failed expectations.
+
+    Raises:
+        LakeNotReadable: The lake does not answer.
+    """
+    found: list[RowLetterGroup] = []
+    tables = with_letters(pipeline, names)
+    if not tables:
+        return found
+    with ManagedSession(pipeline.project, hooks) as spark:
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415 - loads Spark
+
+        for table in tables:
+            kind = ("flow", "status", "failed_expectations")
+            groups = _chosen(spark, table, wanted).groupBy(*kind)
+            counted = groups.agg(F.count("*").alias("n"), F.unix_micros(F.max("dead_lettered_at")).alias("at"))
+            found += [
+                RowLetterGroup(
+                    table.dataset, row.flow, row.status, tuple(row.failed_expectations), row.n, _time(row.at)
+                )
+                for row in counted.orderBy("flow", "status", F.desc("n"), "failed_expectations").collect()
+            ]
+    return found
+
+
+def shown(
+    pipeline: Pipeline, names: Collection[str], wanted: LetterFilter, *, limit: int, hooks: RunHooks = NO_HOOKS
+) -> list[RowLetter]:
+    """At most ``limit`` dead letters of each of these tables, whole: what rows hold is handed out.
+
+    Raises:
+        LakeNotReadable: The lake does not answer.
+    """
+    found: list[RowLetter] = []
+    tables = with_letters(pipeline, names)
+    if not tables:
+        return found
+    with ManagedSession(pipeline.project, hooks) as spark:
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415 - loads Spark
+
+        for table in tables:
+            letters = _chosen(spark, table, wanted).select(
+                "flow",
+                "entry",
+                "status",
+                "failed_expectations",
+                F.unix_micros("dead_lettered_at").alias("at"),
+                F.to_json("row", {"ignoreNullFields": "false"}).alias("row_json"),
+            )
+            found += [
+                RowLetter(
+                    table.dataset,
+                    row.flow,
+                    row.entry,
+                    row.status,
+                    tuple(row.failed_expectations),
+                    _time(row.at),
+                    row.row_json,
+                )
+                for row in letters.orderBy("at", "entry", "row_json").limit(limit).collect()
+            ]
+    return found
+
+
+def replayed(
+    pipeline: Pipeline,
+    names: Sequence[str],
+    expectation: str | None = None,
+    *,
+    dry_run: bool = False,
+    hooks: RunHooks = NO_HOOKS,
+) -> list[ReplayedRows]:
+    """Tries open dead letters of these tables, or of all, again, by the expectations of now.
+
+    Raises:
+        LettersNotReplayed: A named table is a materialized view, or a target of AUTO CDC.
+        CommitLost: Another process did the same at the same time.
+        RivermouthError: What is wrong with the pipeline.
+
+    Guarantees:
+        Run twice: the second time moves none. Stopped anywhere: the next replay completes this one.
+    """
+    tables = {each.table: each for each in with_letters(pipeline, names)}
+    if not tables:
+        return []
+    with opened(pipeline, hooks, writes=False) as loaded:
+        from rivermouth.engine.query.replay_letters import replay  # noqa: PLC0415 - loads Spark
+
+        chosen = [node for node in loaded.graph.nodes if str(node.name) in tables]
+        refused = [(node, why) for node in chosen if (why := _not_replayed(node))]
+        if refused and names:
+            node, why = refused[0]
+            raise LettersNotReplayed(at=str(node.at), dataset=loaded.graph.names.shown(node.name), detail=why)
+        return [
+            replay(loaded.workspace.session, _letter_table(loaded, node), expectation, dry_run=dry_run)
+            for node in chosen
+            if not _not_replayed(node)
+        ]
+
+
+def discarded(
+    pipeline: Pipeline,
+    names: Sequence[str],
+    expectation: str | None = None,
+    *,
+    dry_run: bool = False,
+    hooks: RunHooks = NO_HOOKS,
+) -> dict[str, int]:
+    """Marks open dead letters of these tables, or of all, as given up; how many of each table.
+
+    Raises:
+        CommitLost: Another process changed them at the same time.
+    """
+    tables = with_letters(pipeline, names)
+    if not tables:
+        return {}
+    with ManagedSession(pipeline.project, hooks) as spark:
+        from rivermouth.engine.query.replay_letters import LetterTable, discard  # noqa: PLC0415 - loads Spark
+
+        found = {}
+        for each in tables:
+            table = LetterTable(each.dataset, each.location, each.dead_letters, ())
+            found[each.dataset] = discard(spark, table, expectation, dry_run=dry_run)
+        return found
+
+
+def _not_replayed(node: Node) -> str:
+    if node.kind == "materialized_view":
+        return "it is a materialized view, and its next refresh computes all of its rows by the expectations of now"
+    if any(flow.cdc is not None for flow in node.flows):
+        return "it is a target of AUTO CDC, and changes cannot be applied out of their order"
+    return ""
+
+
+def _letter_table(loaded: Loaded, node: Node) -> LetterTable:
+    from rivermouth.engine.query.replay_letters import LetterTable  # noqa: PLC0415 - loads Spark
+
+    location = node.location or ""
+    expectations = node.dataset.expectations if node.dataset is not None else ()
+    return LetterTable(loaded.graph.names.shown(node.name), location, f"{location}__dead_letters", expectations)
+
+
+def _chosen(spark: SparkSession, table: KnownDataset, wanted: LetterFilter) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - loads Spark
+
+    letters = spark.read.format("delta").load(table.dead_letters)
+    if wanted.status is not None:
+        letters = letters.where(F.col("status") == wanted.status)
+    if wanted.expectation is not None:
+        letters = letters.where(F.array_contains("failed_expectations", wanted.expectation))
+    return letters
+
+
+def _time(micros: int) -> dt.datetime:
+    return dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=micros)
+
+
+def as_body(letter: RowLetter) -> dict[str, Any]:
+    """A dead letter for a program: the row as JSON's own values."""
+    import json  # noqa: PLC0415 - for this alone
+
+    return {
+        "table": letter.table,
+        "flow": letter.flow,
+        "entry": letter.entry,
+        "status": letter.status,
+        "failed_expectations": list(letter.failed_expectations),
+        "dead_lettered_at": letter.dead_lettered_at.isoformat(),
+        "row": json.loads(letter.row),
+    }

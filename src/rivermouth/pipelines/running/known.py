@@ -1,0 +1,97 @@
+"""What an update knew of the pipeline's datasets, kept in the lake: for commands that do not start Spark."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Final
+
+from rivermouth.errors import LakeNotReadable
+
+if TYPE_CHECKING:
+    from rivermouth.pipelines.graph import Node
+    from rivermouth.pipelines.running.load import Loaded
+    from rivermouth.pipelines.running.pipeline import Pipeline
+    from rivermouth.ports.lake.lake_files import LakeFiles
+
+_FORMAT: Final = 1
+UNSTARTED: Final = "_update"
+"""In the place of a flow's name, where an update ended before it refreshed a dataset."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownDataset:
+    """A table or sink of a pipeline, as its newest update knew it.
+
+    Attributes:
+        dataset: Its name, as the pipeline writes it.
+        kind: ``streaming_table``, ``materialized_view`` or ``sink``.
+        table: ``schema.table``; empty for a sink.
+        location: The folder of its table; empty for a sink.
+        flows: Names of the flows that write it.
+        side_files: By flow the copy of its newest ledger entry.
+        expectations: By name the condition and the action.
+    """
+
+    dataset: str
+    kind: str
+    table: str
+    location: str
+    flows: tuple[str, ...]
+    side_files: dict[str, str]
+    expectations: dict[str, tuple[str, str]]
+
+    @property
+    def dead_letters(self) -> str:
+        """The folder of the table of its dead letters."""
+        return f"{self.location}__dead_letters"
+
+
+def keep_known(loaded: Loaded) -> None:
+    """Keeps which tables and sinks the pipeline has now; writes nothing where that is known already."""
+    pipeline, files = loaded.pipeline, loaded.workspace.files_of_lake
+    found = [_known(loaded, node) for node in loaded.graph.nodes if node.kind != "view"]
+    text = json.dumps({"format": _FORMAT, "datasets": [asdict(each) for each in found]})
+    if files.read(pipeline.known) != text:
+        files.write(pipeline.known, text)
+
+
+def _known(loaded: Loaded, node: Node) -> KnownDataset:
+    places = {flow.name: loaded.pipeline.flow_places(node.name, flow.name, node.dataset) for flow in node.flows}
+    expectations = node.dataset.expectations if node.dataset is not None else ()
+    return KnownDataset(
+        dataset=loaded.graph.names.shown(node.name) if node.is_table else node.name.table,
+        kind=node.kind,
+        table=str(node.name) if node.is_table else "",
+        location=(node.location or "") if node.is_table else "",
+        flows=tuple(places),
+        side_files={flow: each.side_file for flow, each in places.items()},
+        expectations={each.name: (each.condition, each.action) for each in expectations},
+    )
+
+
+def read_known(files: LakeFiles, pipeline: Pipeline) -> list[KnownDataset]:
+    """The tables and sinks that the newest update knew; none where there was no update yet.
+
+    Raises:
+        LakeNotReadable: The store does not answer, or the file is damaged.
+    """
+    text = files.read(pipeline.known)
+    if text is None:
+        return []
+    try:
+        body = json.loads(text)
+        if body["format"] != _FORMAT:
+            raise LakeNotReadable(place=pipeline.known, detail="a later version of rivermouth wrote it")
+        return [
+            KnownDataset(
+                **{
+                    **each,
+                    "flows": tuple(each["flows"]),
+                    "expectations": {name: tuple(said) for name, said in each["expectations"].items()},
+                }
+            )
+            for each in body["datasets"]
+        ]
+    except (ValueError, TypeError, KeyError) as error:
+        raise LakeNotReadable(place=pipeline.known, detail=f"it is damaged: {error}") from error

@@ -1,0 +1,231 @@
+"""How the datasets of a pipeline are doing, read from the lake without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from rivermouth.domain.query.query_entry import NO_COUNTS, QueryCounts
+from rivermouth.engine.flow.failures import read_failure
+from rivermouth.engine.report.status import failed_then
+from rivermouth.errors import RivermouthError
+from rivermouth.pipelines.running.known import UNSTARTED, KnownDataset, read_known
+from rivermouth.pipelines.running.pipeline import file_name
+from rivermouth.ports.delta import delta_table
+from rivermouth.ports.delta.query_ledger import QueryLedger, entry_in_side_file
+from rivermouth.ports.lake.lake_reader import LakeReader
+from rivermouth.project.commands.health import BrokenRule, letters_broken
+
+if TYPE_CHECKING:
+    from rivermouth.domain.ledger.failures import Failure
+    from rivermouth.pipelines.running.pipeline import Pipeline
+    from rivermouth.ports.lake.lake_files import LakeFiles
+    from rivermouth.project.commands.health import HealthRules
+
+_BATCHES: Final = ("batch", "refresh")
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectationStatus:
+    """How rows do with one expectation.
+
+    Attributes:
+        name: Its name.
+        condition: SQL of a boolean.
+        action: ``warn``, ``drop``, ``fail`` or ``dead_letter``.
+        failed_last: Rows of the last batch for which it was not TRUE.
+        failed: The same of all batches since the table was made or cleared.
+    """
+
+    name: str
+    condition: str
+    action: str
+    failed_last: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetFlowStatus:
+    """How one flow into a dataset is doing.
+
+    Attributes:
+        flow: Its name.
+        entry: Number of its newest ledger entry; None before the first batch.
+        finished_at: When that was committed, in seconds since the epoch; None where the log does not tell.
+        last_batch: Where the rows of its last batch went; None if there was none since the table was made or cleared.
+        totals: The same of all batches since then.
+        failure: Why it failed last; None if it did not, or has worked since.
+    """
+
+    flow: str
+    entry: int | None = None
+    finished_at: float | None = None
+    last_batch: QueryCounts | None = None
+    totals: QueryCounts = NO_COUNTS
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetStatus:
+    """How one table or sink of a pipeline is doing.
+
+    Attributes:
+        dataset: Its name, as the pipeline writes it.
+        kind: ``streaming_table``, ``materialized_view`` or ``sink``.
+        location: The folder of its table; empty for a sink.
+        message: The most important thing about it, in one sentence.
+        code: Stable code of what is wrong now; None if nothing is.
+        hint: What to do about that; empty if there is nothing.
+        flows: Those that write it.
+        finished_at: When the last batch of any flow was committed, in seconds since the epoch.
+        last_batch: Where its rows went; None if there was none.
+        totals: The same of all batches of all flows, since the table was made or cleared.
+        expectations: How rows do with each of them.
+    """
+
+    dataset: str
+    kind: str
+    location: str
+    message: str = ""
+    code: str | None = None
+    hint: str = ""
+    flows: tuple[DatasetFlowStatus, ...] = ()
+    finished_at: float | None = None
+    last_batch: QueryCounts | None = None
+    totals: QueryCounts = NO_COUNTS
+    expectations: tuple[ExpectationStatus, ...] = ()
+
+    @property
+    def failures(self) -> list[Failure]:
+        """Of its flows."""
+        return [each.failure for each in self.flows if each.failure is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineStatus:
+    """How a pipeline is doing.
+
+    Attributes:
+        pipeline: Its name.
+        message: One sentence about the pipeline itself.
+        code: Stable code of what is wrong with the lake now; None if nothing is.
+        hint: What to do about that; empty if there is nothing.
+        failure: Why the last update ended before it refreshed a dataset; None if it did not.
+        datasets: Its tables and sinks, in the order in which they are refreshed.
+    """
+
+    pipeline: str
+    message: str
+    code: str | None = None
+    hint: str = ""
+    failure: Failure | None = None
+    datasets: tuple[DatasetStatus, ...] = field(default=())
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether something is not as it must be now."""
+        return self.code is not None or any(each.code is not None for each in self.datasets)
+
+
+def status(pipeline: Pipeline, *, timeout_s: float = 5.0) -> PipelineStatus:
+    """How the datasets of a pipeline are doing, by the ledgers of their tables. Reads only; Spark is not started.
+
+    Args:
+        pipeline: The pipeline.
+        timeout_s: Bound on each answer of the lake, in seconds.
+
+    Returns:
+        The datasets that its newest update knew. Nothing is raised for the lake or for one table: its ``code`` and
+        ``message`` say it.
+    """
+    files = LakeReader(pipeline.project.spark_conf, timeout_s=timeout_s)
+    found = PipelineStatus(pipeline.name, "")
+    try:
+        known = read_known(files, pipeline)
+        failure = read_failure(files, pipeline.failures, UNSTARTED)
+    except RivermouthError as error:
+        return replace(found, message=error.message, code=error.code, hint=error.next_step)
+    datasets = tuple(_dataset(files, pipeline, each) for each in known)
+    if failure is not None:
+        message = failed_then(failure)
+    elif not known:
+        message = "no update has run yet"
+    else:
+        wrong = sum(1 for each in datasets if each.code is not None or each.failures)
+        message = f"{wrong} of {len(datasets)} datasets failed" if wrong else f"{len(datasets)} datasets, no failure"
+    return replace(found, message=message, failure=failure, datasets=datasets)
+
+
+def _dataset(files: LakeFiles, pipeline: Pipeline, known: KnownDataset) -> DatasetStatus:
+    found = DatasetStatus(known.dataset, known.kind, known.location)
+    try:
+        flows = tuple(_flow(files, pipeline, known, flow) for flow in known.flows)
+    except RivermouthError as error:
+        return replace(found, message=error.message, code=error.code, hint=error.next_step)
+    batches = [each for each in flows if each.last_batch is not None]
+    newest = max(batches, key=lambda each: each.finished_at or 0.0, default=None)
+    last, totals = None if newest is None else newest.last_batch, sum((each.totals for each in flows), NO_COUNTS)
+    found = replace(
+        found,
+        flows=flows,
+        finished_at=None if newest is None else newest.finished_at,
+        last_batch=last,
+        totals=totals,
+        expectations=tuple(
+            ExpectationStatus(
+                name,
+                condition,
+                action,
+                failed_last=0 if last is None else last.expectations.get(name, 0),
+                failed=totals.expectations.get(name, 0),
+            )
+            for name, (condition, action) in known.expectations.items()
+        ),
+    )
+    return replace(found, message=_message(found, newest))
+
+
+def _message(found: DatasetStatus, newest: DatasetFlowStatus | None) -> str:
+    if found.failures:
+        return failed_then(found.failures[0])
+    if found.kind == "sink":
+        return "what a sink has been given only its checkpoint knows"
+    return "no batch yet" if newest is None else f"its last batch is ledger entry {newest.entry}"
+
+
+def _flow(files: LakeFiles, pipeline: Pipeline, known: KnownDataset, flow: str) -> DatasetFlowStatus:
+    found = DatasetFlowStatus(flow, failure=read_failure(files, pipeline.failures, file_name(flow)))
+    if not known.location or not delta_table.exists(files, known.location):
+        return found
+    ledger = QueryLedger(files, known.location, known.side_files[flow], flow=flow)
+    newest = next(iter(ledger.entries(1)), None)
+    entry = entry_in_side_file(files, ledger) if newest is None else newest[0]
+    if entry is None:
+        return found
+    return replace(
+        found,
+        entry=entry.number,
+        finished_at=None if newest is None else newest[1].committed_at,
+        last_batch=entry.counts if entry.kind in _BATCHES else None,
+        totals=entry.totals,
+    )
+
+
+def broken_rules(statuses: Sequence[PipelineStatus], rules: HealthRules) -> list[BrokenRule]:
+    """The rules that pipelines do not keep: nothing is wrong, no failure is the last word, few enough dead letters."""
+    return [rule for each in statuses for rule in _broken(each, rules)]
+
+
+def _broken(found: PipelineStatus, rules: HealthRules) -> Iterator[BrokenRule]:
+    if found.code is not None:
+        yield BrokenRule(found.pipeline, "error", f"[{found.code}] {found.message}")
+    if found.failure is not None:
+        yield BrokenRule(found.pipeline, "last_run", failed_then(found.failure))
+    for each in found.datasets:
+        if each.code is not None:
+            yield BrokenRule(each.dataset, "error", f"[{each.code}] {each.message}")
+        for failure in each.failures:
+            yield BrokenRule(each.dataset, "last_run", failed_then(failure))
+        for rule, detail in letters_broken(each.totals.dead_lettered, each.totals.read, "rows", rules):
+            yield BrokenRule(each.dataset, rule, detail)

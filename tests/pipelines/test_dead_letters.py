@@ -1,0 +1,146 @@
+"""``rivermouth dead-letters`` and ``tables describe`` of pipelines."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from rivermouth.cli.main import invoke
+from rivermouth.engine.query import replay_letters
+from rivermouth.pipelines import commands, dead_letters
+
+PYTHON = """
+from pyspark import pipelines as dp
+
+LIMIT = 10
+
+@dp.table
+@dp.expect("noted", "status IS NOT NULL")
+@dp.expect_or_drop("an id", "id > 0")
+@dp.expect_or_dead_letter("small", f"amount <= {LIMIT}")
+def orders():
+    return spark.readStream.schema("id bigint, amount int, status string").json("data")
+
+@dp.materialized_view
+@dp.expect_or_dead_letter("few", "n < 2")
+def totals():
+    return spark.read.table("orders").groupBy("status").count().withColumnRenamed("count", "n")
+"""
+
+
+@pytest.fixture
+def shop(tmp_path, monkeypatch, spark):
+    (tmp_path / "code.py").write_text(PYTHON)
+    (tmp_path / "pipeline.yml").write_text("name: shop\nlibraries: [{file: {path: code.py}}]\nschema: sales\n")
+    (tmp_path / "data").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def send(folder, name, *rows):
+    (folder / "data" / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def said(capsys, *arguments):
+    capsys.readouterr()
+    code = invoke(arguments)
+    out, err = capsys.readouterr()
+    return code, re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", "<time>", out + err)
+
+
+def answer(capsys, *arguments):
+    capsys.readouterr()
+    code = invoke([*arguments, "--output", "json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def run():
+    (pipeline,) = commands.pipelines(".")
+    return {each.dataset: each for each in commands.run(pipeline)}, pipeline
+
+
+def test_dead_letters_are_listed_shown_replayed_and_discarded(shop, capsys, spark):
+    assert said(capsys, "dead-letters", "list") == (0, "no dead letters\n")
+    send(shop, "1.json", {"id": 1, "amount": 5, "status": "new"}, {"id": 0, "amount": 5}, {"id": 2, "amount": 50})
+    run()
+    send(shop, "2.json", {"id": 3, "amount": -1, "status": "new"}, {"id": 4, "amount": 99, "status": "x"})
+    _, pipeline = run()
+    lake = pipeline.project.lake
+    code, body = answer(capsys, "dead-letters", "list")
+    assert (code, body["dead_letters"]) == (0, [])
+    groups = {(each["table"], *each["failed_expectations"]): each["letters"] for each in body["rows"]}
+    assert groups == {("orders", "noted", "small"): 1, ("orders", "small"): 1, ("totals", "few"): 1}
+    code, text = said(capsys, "dead-letters", "show", "sales.orders", "--expectation", "noted")
+    assert (code, text) == (
+        0,
+        (
+            "orders: flow orders, ledger entry 0, open\n"
+            "  failed: noted, small; dead-lettered <time>\n"
+            '  row: {"id":2,"amount":50,"status":null}\n'
+        ),
+    )
+    assert said(capsys, "dead-letters", "replay", "orders") == (
+        0,
+        "orders: 2 dead letters tried, 0 in the table, 2 still fail\n",
+    )
+    (shop / "code.py").write_text(PYTHON.replace("LIMIT = 10", "LIMIT = 60"))
+    assert said(capsys, "dead-letters", "replay", "--dry-run", "shop") == (
+        0,
+        "orders: 2 dead letters tried, 1 would be in the table, 1 still fail\n",
+    )
+    table = f"{lake}/sales/orders"
+    for tried, moved in ((2, 1), (1, 0)):
+        code, body = answer(capsys, "dead-letters", "replay", "orders")
+        assert body["rows"] == [
+            {"table": "orders", "tried": tried, "replayed": moved, "remaining": 1, "dry_run": False}
+        ]
+        assert sorted(row.id for row in spark.read.format("delta").load(table).collect()) == [1, 2, 3]
+    assert said(capsys, "dead-letters", "replay", "totals")[1].splitlines()[0] == (
+        "[LETTERS_NOT_REPLAYED] dead letters of totals are not replayed: it is a materialized view, and its next "
+        "refresh computes all of its rows by the expectations of now; nothing was written"
+    )
+    assert said(capsys, "dead-letters", "discard", "orders") == (0, "orders: 1 dead letter discarded\n")
+    letters = spark.read.format("delta").load(f"{table}__dead_letters").collect()
+    assert sorted((row.row.id, row.status) for row in letters) == [(2, "replayed"), (4, "discarded")]
+    assert said(capsys, "dead-letters", "list", "--topic", "t")[0] == 2
+
+    # tables of pipelines are described
+    code, body = answer(capsys, "tables", "describe")
+    described = {each["table"]: (each["kind"], each["flow"], each["rows"], each["entry"]) for each in body["tables"]}
+    assert described["sales.orders"] == ("rows", "shop", 3, 1)
+    assert described["sales.orders__dead_letters"] == ("dead_letters", "shop", 2, None)
+    assert said(capsys, "tables", "describe", "sales.nothing")[0] == 1
+
+
+@pytest.mark.parametrize("killed_before", ["table", "mark"])
+def test_a_replay_that_was_cut_off_is_completed_once(shop, spark, monkeypatch, killed_before):
+    send(shop, "1.json", {"id": 1, "amount": 50, "status": "a"}, {"id": 2, "amount": 51, "status": "b"})
+    _, pipeline = run()
+    (shop / "code.py").write_text(PYTHON.replace("LIMIT = 10", "LIMIT = 50"))
+    rewrite, append = replay_letters._rewrite, replay_letters.delta_append.append
+
+    def rewriting(spark, table, letters, version, chosen, status, number):
+        if status == "replayed" and killed_before == "mark":
+            raise KeyboardInterrupt
+        rewrite(spark, table, letters, version, chosen, status, number)
+
+    def appending(*arguments, **named):
+        if killed_before == "table":
+            raise KeyboardInterrupt
+        append(*arguments, **named)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(replay_letters, "_rewrite", rewriting)
+        patched.setattr(replay_letters.delta_append, "append", appending)
+        with pytest.raises(KeyboardInterrupt):
+            dead_letters.replayed(pipeline, ["orders"])
+    # By now the rule is stricter again: what was begun is completed all the same, and nothing else is moved.
+    (shop / "code.py").write_text(PYTHON)
+    (done,) = dead_letters.replayed(pipeline, ["orders"])
+    assert (done.tried, done.replayed) == (1, 0)
+    table = f"{pipeline.project.lake}/sales/orders"
+    assert [row.id for row in spark.read.format("delta").load(table).collect()] == [1]
+    letters = spark.read.format("delta").load(f"{table}__dead_letters").collect()
+    assert sorted((row.row.id, row.status, row.replay) for row in letters) == [(1, "replayed", 0), (2, "open", None)]

@@ -1,0 +1,187 @@
+"""``rivermouth.testing``: pipelines and flows on given rows and records."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+
+from rivermouth import Record, RivermouthError
+from rivermouth.testing import run_flow as plain_run_flow
+
+PYTHON = """
+from pyspark import pipelines as dp
+from pyspark.sql import functions as F
+
+@dp.table
+@dp.expect_or_drop("has an id", "id IS NOT NULL")
+@dp.expect_or_dead_letter("positive", "amount > 0")
+def orders():
+    raw = (spark.readStream.format("kafka").option("kafka.bootstrap.servers", "nowhere:1").option("subscribe", "orders")
+           .option("startingOffsets", "latest").load())
+    columns = "id bigint, amount double, country string"
+    return (raw.select(F.from_json(F.col("value").cast("string"), columns).alias("v"),
+                       F.col("key").cast("string").alias("key"), "offset")
+            .select("v.*", "key", "offset"))
+
+@dp.table(name="silver.named", path="/nowhere/named")
+def named():
+    return spark.readStream.table("orders").join(spark.read.table("reference.countries"), "country")
+
+@dp.table
+def files():
+    return spark.readStream.schema("id bigint, note string").json("/Volumes/raw/notes")
+
+dp.create_sink("out", "kafka", {"kafka.bootstrap.servers": "nowhere:1", "topic": "out"})
+
+@dp.append_flow(target="out")
+def to_out():
+    return spark.readStream.table("orders").selectExpr("CAST(id AS STRING) AS value")
+"""
+SQL = """
+CREATE MATERIALIZED VIEW by_country AS SELECT country, sum(amount) AS amount FROM orders GROUP BY country;
+CREATE STREAMING TABLE copied AS SELECT * FROM STREAM other.sales.shop;
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    found = tmp_path_factory.mktemp("shop")
+    (found / "code").mkdir()
+    (found / "code/orders.py").write_text(PYTHON)
+    (found / "code/views.sql").write_text(SQL)
+    (found / "pipeline.yml").write_text(
+        "name: shop\ncatalog: main\nstorage: /nowhere/state\nlibraries: [{glob: {include: code/**}}]\n"
+    )
+    return found
+
+
+def rows(frame, *columns):
+    return sorted(tuple(row) for row in frame.select(*columns).collect())
+
+
+def test_a_pipeline_runs_on_what_is_given(folder, run_pipeline, spark):
+    shop = run_pipeline(
+        folder,
+        topics={
+            "orders": [
+                {"id": 1, "amount": 2.5, "country": "NL"},
+                Record({"id": 2, "amount": -1, "country": "NL"}, key="k2"),
+                {"amount": 7, "country": "BE"},
+            ]
+        },
+        tables={
+            "reference.countries": [{"country": "NL", "name": "Netherlands"}],
+            "other.sales.shop": spark.createDataFrame([(1, "a")], "id int, what string"),
+        },
+        files={"/Volumes/raw/notes": [{"id": 1, "note": "first"}]},
+    )
+    assert rows(shop.table("orders"), "id", "amount", "key", "offset") == [(1, 2.5, None, 0)]
+    assert rows(shop.table("silver.named"), "id", "name") == [(1, "Netherlands")]
+    assert rows(shop.table("by_country"), "country", "amount") == [("NL", 2.5)]
+    assert rows(shop.table("copied"), "id", "what") == [(1, "a")]
+    assert rows(shop.table("files"), "id", "note") == [(1, "first")]
+    assert rows(shop.sink("out"), "value") == [("1",)]
+    assert rows(shop.table("reference.countries"), "name") == [("Netherlands",)]
+    (letter,) = shop.dead_letters("orders").collect()
+    assert (letter.row.id, letter.row.key, letter.failed_expectations, letter.status) == (2, "k2", ["positive"], "open")
+    assert shop.dead_letters("copied").count() == 0
+    counts = shop.counts("orders")
+    assert (counts.read, counts.written, counts.dropped, counts.dead_lettered) == (3, 1, 1, 1)
+    assert counts.expectations == {"has an id": 1, "positive": 1}
+    assert {each.dataset: each.result for each in shop.outcomes} == dict.fromkeys(
+        ("orders", "silver.named", "files", "out", "by_country", "copied"), "completed"
+    )
+
+    # what was given stays; what is new is read, once
+    shop.update(
+        topics={
+            "orders": spark.createDataFrame(
+                [("k3", '{"id": 3, "amount": 4, "country": "NL"}')], "key string, value string"
+            )
+        },
+        tables={"other.sales.shop": [{"id": 2, "what": "b"}]},
+        files={"/Volumes/raw/notes": {"more/second.json": '{"id": 2, "note": "second"}'}},
+    )
+    assert rows(shop.table("orders"), "id", "key", "offset") == [(1, None, 0), (3, "k3", 3)]
+    assert rows(shop.table("by_country"), "amount") == [(6.5,)]
+    assert rows(shop.table("copied"), "id", "what") == [(1, "a"), (2, "b")]
+    assert rows(shop.sink("out"), "value") == [("1",), ("3",)]
+    assert shop.counts("orders").read == 1
+    assert shop.update().counts("orders").read == 0
+    kinds = {row.event_type for row in shop.events().select("event_type").distinct().collect()}
+    assert kinds >= {"create_update", "flow_progress", "update_progress"}
+
+    with pytest.raises(RivermouthError) as unknown:
+        shop.table("ordres")
+    assert (unknown.value.code, unknown.value.next_step) == ("DATASET_NOT_IN_PIPELINE", "did you mean 'orders'?")
+
+
+def test_a_dataset_is_replaced_by_rows_and_nothing_else_is_asked(folder, run_pipeline):
+    with pytest.raises(RivermouthError) as missing:
+        run_pipeline(folder)
+    assert str(missing.value) == (
+        "[TOPIC_NOT_GIVEN] the pipeline reads Kafka topic orders, and the test gives no records of it; "
+        'no broker was asked\n  at: code/orders.py:5\n  hint: run_pipeline(..., topics={"orders": []})'
+    )
+    silver = run_pipeline(
+        [folder / "code/views.sql"],
+        tables={
+            "orders": [{"country": "NL", "amount": 1.0}, {"country": "NL", "amount": 2.0}],
+            "other.sales.shop": [{"id": 1}],
+        },
+    )
+    assert rows(silver.table("by_country"), "country", "amount") == [("NL", 3.0)]
+    with pytest.raises(RivermouthError) as nothing:
+        silver.sink("out")
+    assert str(nothing.value) == (
+        "[TABLE_NOT_WRITTEN] sink out was not written by any update of the test; nothing was read\n"
+        "  hint: look at outcomes of the update, which say what was refreshed"
+    )
+    with pytest.raises(RivermouthError) as no_rows:
+        silver.update(tables={"new": []})
+    assert no_rows.value.code == "ARGUMENT_INVALID"
+
+
+FLOW = {
+    "lake": "/nowhere/lake",
+    "kafka": {"bootstrap_servers": "nowhere:1"},
+    "flows": {
+        "orders": {
+            "topics": ["orders"],
+            "starting_offsets": "latest",
+            "format": {"type": "json", "schema": "id bigint, amount decimal(10,2)"},
+            "sink": {"type": "upsert", "keys": ["id"]},
+            "expectations": [{"name": "positive", "condition": "amount > 0", "action": "dead_letter"}],
+            "table": "silver.orders",
+        },
+        "inferred": {"topics": ["orders"], "format": {"type": "json", "schema": "infer"}, "table": "silver.inferred"},
+        "copy": {"source": {"table": "silver.raw"}, "format": "text", "table": "silver.copy"},
+        "raw": {"topics": ["orders"], "format": "raw", "table": "silver.raw"},
+    },
+}
+
+
+def test_a_flow_writes_its_table(run_flow, spark):
+    orders = run_flow(
+        FLOW,
+        "orders",
+        [{"id": 1, "amount": 1}, {"id": 2, "amount": -1}, Record({"id": 1, "amount": 3}, key="k", partition=0)],
+    )
+    assert rows(orders.table().selectExpr("id", "string(amount) AS amount"), "id", "amount") == [(1, "3.00")]
+    assert rows(orders.dead_letters(), "kafka_offset", "reason") == [(1, "EXPECTATION")]
+    assert (orders.counts.consumed, orders.counts.merged, orders.counts.dead_lettered) == (3, 2, 1)
+    at = dt.datetime(2026, 1, 31, 12, tzinfo=dt.UTC)
+    orders.update([Record({"id": 2, "amount": 5}, timestamp=at)])
+    assert rows(orders.table(), "id", "kafka_offset") == [(1, 2), (2, 3)]
+    assert orders.counts.consumed == 1
+
+    inferred = run_flow(FLOW, "inferred", [{"id": 1, "note": "x"}])
+    assert rows(inferred.table(), "id", "note") == [(1, "x")]
+    assert inferred.dead_letters().count() == 0
+
+    with pytest.raises(RivermouthError) as refused:
+        plain_run_flow(FLOW, "copy", [], spark=spark)
+    assert refused.value.message == (
+        "flow: flow copy reads a table or snapshots, and a test gives Kafka records; nothing was run"
+    )
