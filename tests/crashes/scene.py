@@ -204,7 +204,7 @@ class Scene:
         flow = Flow.model_validate(body)
         if registry is None:
             return flow
-        return flow.model_copy(update={"format": flow.format.reaching(RegistryAccess(url=registry))})
+        return flow.model_copy(update={"format": flow.format.with_registry(RegistryAccess(url=registry))})
 
     @property
     def places(self) -> FlowPlaces:

@@ -190,3 +190,27 @@ def test_a_session_of_versions_for_which_rivermouth_is_not_written_is_refused(ot
         f"Spark {wanted['SPARK']} and Delta {wanted['DELTA']}; nothing was read\n"
         "  hint: start a session with these versions, or let rivermouth start its own: rivermouth run"
     )
+
+
+ON_EXECUTORS = """
+from pyspark.sql import SparkSession
+from rivermouth.errors import RivermouthError
+from rivermouth.ports.spark import jars, session
+from rivermouth.spec import SparkSettings
+
+builder = SparkSession.builder.master("local-cluster[1,1,1024]").config("spark.ui.enabled", "false")
+builder.config("spark.driver.extraClassPath", str(jars.OURS)).getOrCreate()
+try:
+    session.start(SparkSettings(), app_name="test")
+except RivermouthError as error:
+    print(error)
+"""
+
+
+@pytest.mark.long
+def test_one_that_has_the_jar_on_its_driver_alone_is_refused(tmp_path):
+    environment = {**os.environ, "JAVA_HOME": str(java.find().home)}
+    done = subprocess.run(
+        [sys.executable, "-c", ON_EXECUTORS], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == NO_JAR.replace("driver", "executors"), done.stderr

@@ -110,7 +110,8 @@ def test_any_order_of_writers_makes_the_same_columns_and_nothing_is_lost(interpr
     sent = [(writer, each, tables[1].sent(writer, each)) for writer, values in records for each in values]
     form = tables[1].flow.value_format
     decoded = form.decode(frame(interpreted, [value for *_, value in sent]).coalesce(1))
-    row = decoded.orderBy(names.OFFSET).select(names.DECODED, names.DATA, form.suspects(interpreted).alias("__new"))
+    new = form.rows_to_inspect(interpreted).alias("__new")
+    row = decoded.orderBy(names.OFFSET).select(names.DECODED, names.DATA, new)
     for (writer, _, value), (is_decoded, data, is_new) in zip(sent, row.collect(), strict=True):
         read = fastavro.schemaless_reader(io.BytesIO(value[5:]), fastavro.parse_schema(writer, {}, _force=True), None)
         assert (is_decoded, is_new) == (True, False)

@@ -192,7 +192,7 @@ def test_what_is_rescued_is_what_alone_would_be_refused(spark):
     schema = strict.exactly(T.StructType.fromDDL(strict.DDL))
     values = [*strict.gathered(strict.documents(), 400), *strict.gathered(strict.wild(), 800)]
     policies = Evolution(on_new_column="rescue", on_type_change="rescue")
-    found = outcomes(spark, Json(schema=strict.DDL).evolving(policies), values)
+    found = outcomes(spark, Json(schema=strict.DDL).with_policies(policies), values)
     judged = rescued = 0
     for raw, outcome in zip(values, found, strict=True):
         wanted = expected(raw, schema)

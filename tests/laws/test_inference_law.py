@@ -184,7 +184,7 @@ def test_the_schema_takes_every_document_that_was_seen_and_nothing_is_lost_of_ot
     documents = seen + unseen
     inferred = schema_of(shape_of(placed(documents), Limits()), is_open=lambda _field, _column: True)
     assert len(inferred.schema) < len(topics) + 1
-    form = Json(schema="infer").with_schema(inferred.schema).evolving(GROWS)
+    form = Json(schema="infer").with_schema(inferred.schema).with_policies(GROWS)
     for value, each in zip(documents, outcomes(spark, form, documents), strict=True):
         sent = json.loads(value, object_pairs_hook=list, parse_int=Number, parse_float=Number)
         assert each.reason is None, f"{value} {each}"

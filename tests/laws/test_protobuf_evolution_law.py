@@ -284,7 +284,8 @@ def test_spark_holds_the_same(spark):
         table.meet(sorted(ids.values()))
         form = table.flow.value_format
         decoded = form.decode(frame(spark, [framed(ids[content], body) for content, body in sent]).coalesce(1))
-        rows = decoded.orderBy(names.OFFSET).select(names.DECODED, names.DATA, form.suspects(spark).alias("__new"))
+        new = form.rows_to_inspect(spark).alias("__new")
+        rows = decoded.orderBy(names.OFFSET).select(names.DECODED, names.DATA, new)
         found = rows.toArrow().to_pylist()
     assert {(row[names.DECODED], row["__new"]) for row in found} == {(True, False)}
     checked([row[names.DATA] for row in found], sent, form.schema_as_declared())

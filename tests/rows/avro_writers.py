@@ -45,7 +45,7 @@ class Evolving:
                 "table": "silver.orders",
             }
         )
-        form = flow.format.reaching(RegistryAccess(url=registry.url)).fixed(spark)
+        form = flow.format.with_registry(RegistryAccess(url=registry.url)).with_loaded_files(spark)
         self.flow = flow.model_copy(update={"format": form})
 
     def form(self, declared):
@@ -62,20 +62,20 @@ class Evolving:
     def suspects(self, *values):
         """Whether each stops its batch."""
         decoded = self.flow.value_format.decode(frame(self.spark, values))
-        told = decoded.select(names.OFFSET, self.flow.value_format.suspects(self.spark))
+        told = decoded.select(names.OFFSET, self.flow.value_format.rows_to_inspect(self.spark))
         return [row[1] for row in sorted(told.collect())]
 
     def grow(self, *values):
         """What changes as these records are met."""
         decoded = self.flow.value_format.decode(frame(self.spark, values))
-        suspects = decoded.where(self.flow.value_format.suspects(self.spark))
+        suspects = decoded.where(self.flow.value_format.rows_to_inspect(self.spark))
         return self.meet(writers_of(self.flow, suspects))
 
     def meet(self, writers):
         """What changes by the schemas of these ids."""
         growth = grown_by(self.flow, self.spark, writers, T.StructType())
         if growth is None:
-            self.flow = self.flow.model_copy(update={"format": self.flow.format.having_looked_at(writers)})
+            self.flow = self.flow.model_copy(update={"format": self.flow.format.knowing_writers(writers)})
             return ()
         known = self.flow.format.schema_as_declared().names
         kept = [
@@ -90,7 +90,7 @@ class Evolving:
 
     def stops(self, *values):
         decoded = self.flow.value_format.decode(frame(self.spark, values)).where(~F.col(names.DECODED))
-        told = self.flow.value_format.stops(decoded).select(names.OFFSET, names.REASON, names.FIELD)
+        told = self.flow.value_format.stop_reasons(decoded).select(names.OFFSET, names.REASON, names.FIELD)
         return [tuple(row) for row in sorted(told.collect())]
 
 

@@ -343,9 +343,9 @@ def test_a_writer_that_is_no_record_and_one_that_is_not_there_make_nothing_grow(
     value = struct.pack(">bI", 0, text) + b"\x00"
     assert table.suspects(value) == [False]
     assert table.outcomes(value)[0].reason == "SCHEMA_MISMATCH"
-    assert table.flow.value_format.written(spark, text).names == []
+    assert table.flow.value_format.writer_columns(spark, text).names == []
     with pytest.raises(ValueError, match=r"^the schema registry has no Avro schema with the id 999$"):
-        table.flow.value_format.written(spark, 999)
+        table.flow.value_format.writer_columns(spark, 999)
 
 
 def test_records_that_hold_each_other_more_often_than_can_be_counted_are_no_column(spark, registry):

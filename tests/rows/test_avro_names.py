@@ -140,7 +140,7 @@ def sent(registry, writer, content):
 
 def form_of(registry, schema, **more):
     form = Avro.model_validate({"type": "avro", "schema": schema, "framing": "confluent", **more})
-    return form.reaching(RegistryAccess(url=registry.url))
+    return form.with_registry(RegistryAccess(url=registry.url))
 
 
 def test_which_types_of_a_writer_are_those_of_the_table(spark, registry):

@@ -138,7 +138,7 @@ def test_of_an_inferred_schema_all_that_is_kept_counts():
 
 
 def test_what_is_rescued_is_text_and_of_a_document_in_utf_8(spark):
-    form = Json(schema="id int, tags array<int>").evolving(
+    form = Json(schema="id int, tags array<int>").with_policies(
         Evolution(on_new_column="rescue", on_type_change="rescue", columns={"id": {"on_new_column": "rescue"}})
     )
     values = {
@@ -171,7 +171,7 @@ def test_documents_are_scanned_only_where_a_policy_asks_for_it(spark):
     rows = frame(spark, [b"{}"])
 
     def scans(**policies):
-        form = Json(schema="id int").evolving(Evolution(**policies).settled(infers=False))
+        form = Json(schema="id int").with_policies(Evolution(**policies).settled(infers=False))
         return "__sur" in str(form.decode(rows)._jdf.queryExecution().analyzed())
 
     assert not scans()
@@ -199,7 +199,7 @@ def test_documents_are_scanned_only_where_a_policy_asks_for_it(spark):
 def test_a_policy_that_would_wait_for_ever_is_refused(spark, policies, told):
     more = ", _RESCUED string" if "on_type_change" in policies else ""
     form = Json(schema=f"amount int, place struct<zip: int>{more}")
-    form = form.evolving(Evolution(**policies).settled(infers=False))
+    form = form.with_policies(Evolution(**policies).settled(infers=False))
     if told is None:
         assert form.columns(spark).names[:2] == ["amount", "place"]
     else:
@@ -242,10 +242,10 @@ def test_each_digit_counts_in_what_was_inferred_and_where_it_is_said():
     new = {"values": double}
     assert grown._exact == {"fields": {"s": {"fields": {"y": y}}, "i": double, "new": new}}
     assert grown.with_schema(kept)._exact == grown._exact
-    said = grown.evolving(Evolution(on_new_column="evolve").settled(infers=False))
+    said = grown.with_policies(Evolution(on_new_column="evolve").settled(infers=False))
     assert said._exact == grown._exact
     for policies in ({"columns": {"A": {"on_type_change": "rescue"}}}, {"on_type_change": "dead_letter"}):
-        said = grown.evolving(Evolution(**policies).settled(infers=False))
+        said = grown.with_policies(Evolution(**policies).settled(infers=False))
         assert said._exact["fields"]["a"] == double
         assert said._exact["fields"].get("t") == (None if "columns" in policies else time)
     inferred = Json(schema="infer", schema_hints="A double").with_schema(kept)

@@ -256,7 +256,7 @@ def test_what_each_value_becomes_and_why_it_is_refused(spark):
     with SchemaRegistry() as registry:
         cases = [(field, registry.register("s", one(field, kind)), value) for field, kind, value, *_ in HELD + REFUSED]
         form = Avro.model_validate({"type": "avro", "schema": table(), "framing": "confluent"})
-        form = form.reaching(RegistryAccess(url=registry.url))
+        form = form.with_registry(RegistryAccess(url=registry.url))
         found = outcomes(spark, form, [struct.pack(">bI", 0, number) + value for _, number, value in cases])
     blank = dict.fromkeys(column["name"] for column in table()["fields"]) | {"real": 0.5, "new": {"a": b"\xff"}}
     for (field, _, _, value), outcome in zip(HELD, found, strict=False):
@@ -294,19 +294,19 @@ def test_a_schema_that_no_table_has(spark, schema, told, tmp_path):
     file = tmp_path / "r.avsc"
     file.write_text(schema if isinstance(schema, str) else json.dumps(schema))
     with pytest.raises(ValueError, match="^" + re.escape(told)) as caught:
-        Avro.model_validate({"type": "avro", "schema": "r.avsc"}).below(tmp_path).columns(spark)
+        Avro.model_validate({"type": "avro", "schema": "r.avsc"}).with_base_dir(tmp_path).columns(spark)
     assert "\n" not in str(caught.value)
 
 
 def test_a_schema_file_that_cannot_be_read(spark, tmp_path):
-    form = Avro.model_validate({"type": "avro", "schema": "r.avsc"}).below(tmp_path)
+    form = Avro.model_validate({"type": "avro", "schema": "r.avsc"}).with_base_dir(tmp_path)
     with pytest.raises(
         ValueError, match=f"^the schema file {tmp_path}/r.avsc cannot be read: No such file or directory$"
     ):
-        form.fixed(spark)
+        form.with_loaded_files(spark)
     (tmp_path / "r.avsc").write_bytes(b"\xff")
     with pytest.raises(ValueError, match=f"^the schema file {tmp_path}/r.avsc is no UTF-8$"):
-        form.fixed(spark)
+        form.with_loaded_files(spark)
 
 
 def test_single_objects(spark):

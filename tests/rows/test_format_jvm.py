@@ -217,7 +217,7 @@ def test_a_class_that_cannot_be_used(known, settings, detail, fix):
 
 def test_a_session_without_the_jars(spark, tmp_path):
     (tmp_path / "a.jar").touch()
-    made = form("x string", jars=["a.jar"], **{"class": "com.acme.Nobody"}).below(tmp_path)
+    made = form("x string", jars=["a.jar"], **{"class": "com.acme.Nobody"}).with_base_dir(tmp_path)
     with pytest.raises(DeserializerUnusable) as caught:
         made.columns(spark)
     assert str(caught.value) == (

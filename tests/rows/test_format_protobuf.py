@@ -330,9 +330,9 @@ CANNOT = [
 @pytest.mark.parametrize(("content", "name", "detail", "fix"), CANNOT)
 def test_descriptor_files_that_cannot_be_used(tmp_path, content, name, detail, fix):
     (tmp_path / "shop.desc").write_bytes(content)
-    form = Protobuf(descriptor="shop.desc", message=name).below(tmp_path)
+    form = Protobuf(descriptor="shop.desc", message=name).with_base_dir(tmp_path)
     with pytest.raises(DescriptorUnusable) as caught:
-        form.fixed(None).columns(None)
+        form.with_loaded_files(None).columns(None)
     file = tmp_path / "shop.desc"
     told = f"[DESCRIPTOR_UNUSABLE] the descriptor {file} cannot be used: {detail}; nothing was run\n  hint: {fix}"
     assert str(caught.value) == told
@@ -340,7 +340,7 @@ def test_descriptor_files_that_cannot_be_used(tmp_path, content, name, detail, f
 
 def test_a_descriptor_file_that_is_not_there(tmp_path):
     with pytest.raises(DescriptorUnusable) as caught:
-        Protobuf(descriptor="shop.desc", message="M").below(tmp_path).fixed(None)
+        Protobuf(descriptor="shop.desc", message="M").with_base_dir(tmp_path).with_loaded_files(None)
     assert str(caught.value) == (
         f"[DESCRIPTOR_UNUSABLE] the descriptor {tmp_path / 'shop.desc'} cannot be used: it cannot be read: "
         "No such file or directory; nothing was run\n  hint: protoc --include_imports --descriptor_set_out=FILE ..., "

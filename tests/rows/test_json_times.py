@@ -98,13 +98,13 @@ def test_patterns_of_other_systems(spark):
 def test_a_misfit_is_rescued_where_a_policy_says_so(spark):
     policies = Evolution(on_type_change="rescue").settled(infers=False)
     for form, text in (("dd.MM.yyyy", '"2026-01-31"'), ("epoch_s", '"x"'), ("epoch_s", "253402300800")):
-        json = Json(schema="id int, at timestamp", timestamp_format=form).evolving(policies)
+        json = Json(schema="id int, at timestamp", timestamp_format=form).with_policies(policies)
         [found] = outcomes(spark, json, [f'{{"id":1,"at":{text}}}'.encode()])
         assert found == Outcome({"id": 1, "at": None, "_rescued": f'{{"/at":{text}}}'})
 
 
 def test_arrays_of_rows_are_read_by_the_same_form(spark):
-    form = Json(schema="day date", date_format="dd.MM.yyyy").arrays()
+    form = Json(schema="day date", date_format="dd.MM.yyyy").as_array()
     found = outcomes(spark, form, [b'[{"day":"31.01.2026"}]', b'[{"day":"2026-01-31"}]'])
     assert [each.data for each in found] == [{"rows": [{"day": dt.date(2026, 1, 31)}]}, None]
 
@@ -232,7 +232,7 @@ def test_a_pattern_cuts_nothing_off_where_it_is_said_what_happens_else(spark):
     form = Json(schema="at timestamp", timestamp_format="dd/MM/yyyy HH:mm:ss.SSSSSSSSS")
     assert form.columns(spark).names == ["at"]
     with pytest.raises(ValueError) as caught:
-        form.evolving(Evolution(on_new_column="ignore", on_type_change="dead_letter")).columns(spark)
+        form.with_policies(Evolution(on_new_column="ignore", on_type_change="dead_letter")).columns(spark)
     assert str(caught.value) == (
         "timestamp_format reads more digits of a second than column at keeps, and on_type_change says that none is cut "
         "off: write SSSSSS, or declare the column string"

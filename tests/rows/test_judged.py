@@ -90,7 +90,7 @@ def content(frame):
 @pytest.mark.parametrize("kind", FLOWS)
 def test_each_batch_is_judged_as_if_its_frames_were_built_for_it(spark, kind):
     run = a_run(a_flow(**FLOWS[kind]))
-    all_values = CHANGES if run.flow.format.changes else VALUES
+    all_values = CHANGES if run.flow.change_envelope else VALUES
     for number, values in enumerate(all_values):
         rows = batch(spark, values, first=100 * number)
         assert content(transformed(rows, run)) == content(transform(rows, run.flow, ()))

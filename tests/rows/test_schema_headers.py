@@ -98,11 +98,11 @@ def test_the_header_counts_where_it_is_there(spark, registry):
         ]
 
     settings = {"type": "avro", "framing": "confluent", "schema": R}
-    form = Avro.model_validate(settings).reaching(RegistryAccess(url=registry.url))
+    form = Avro.model_validate(settings).with_registry(RegistryAccess(url=registry.url))
     assert form.reads_headers
     assert made(form, rows_of(spark, records(VALUE, KEY))) == expected(VALUE)
     rows = rows_of(spark, records(KEY, VALUE)).withColumns({names.KEY: F.col(names.VALUE), names.DECODED: F.lit(True)})
-    keys = form.of_keys()
+    keys = form.for_keys()
     found = record_keys.explain(record_keys.decode(rows, keys), keys)
     told = found.selectExpr(names.OFFSET, f"{names.KEY_DATA}.id", "__key_reason", "__key_message").collect()
     assert [tuple(row)[1:] for row in sorted(told)] == expected(KEY)

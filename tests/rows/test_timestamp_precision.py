@@ -140,7 +140,7 @@ def test_columns_that_may_evolve_are_cut_where_it_is_said(spark):
     policies = Evolution(on_type_change="dead_letter").settled(infers=False)
     frames = []
     for precision in SETTINGS:
-        form = made({"type": "json"}, precision, "at timestamp, d double").evolving(policies)
+        form = made({"type": "json"}, precision, "at timestamp, d double").with_policies(policies)
         sent = [in_json(FINE), b'{"d": 0.1234567890123456789}']
         told = form.explain(form.decode(frame(spark, sent)))
         frames.append(told.selectExpr(f"'{precision}'", names.OFFSET, names.DECODED))

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, ClassVar
 from pyspark.sql.types import DataType, StructField, StructType
 
 from rivermouth import names
-from rivermouth.spec import Format
+from rivermouth.spec import KeyFormat
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-class FixedNumber(Format):
+class FixedNumber(KeyFormat):
     """One payload column ``value``, a whole number of a fixed count of bytes; other lengths are refused."""
 
     size: ClassVar[int]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rivermouth import names
+from rivermouth.spec import KeyFormat
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,38 +51,42 @@ def column_type(spark: SparkSession, flow: Flow) -> DataType:
     from pyspark.sql.types import BinaryType, StringType  # noqa: PLC0415 - status needs no Spark
 
     if flow.key_columns is not None:
-        return flow.key_columns.key_type(spark)
+        return _key_type(spark, flow.key_columns)
     return StringType() if flow.key_as_text else BinaryType()
 
 
 def columns(flow: Flow) -> tuple[str, ...]:
     """What stands beside the rows of a flow whose key's format says why it refuses a key, from ``decode`` on."""
-    return (_VERDICT,) if flow.key_columns is not None and flow.key_columns.tells else ()
+    return (_VERDICT,) if flow.key_columns is not None and flow.key_columns.has_verdict else ()
 
 
 def decode(rows: DataFrame, form: Format) -> DataFrame:
     """Decoded rows with ``__key_data`` (null where there is no key or it was refused) and ``__key_valid``.
 
     ``__key_data`` is of the format's ``key_type``. ``__key_valid`` (boolean) is never null, and true where there is no
-    key. What a format that ``tells`` says of keys stands beside them.
+    key. The verdicts of a format that ``has_verdict`` are added too.
     """
     from pyspark.sql.types import StructType  # noqa: PLC0415 - status needs no Spark
 
     decoded = form.decode(_as_values(rows, names.KEY))
     row = decoded.schema[names.DATA].dataType
     made = names.DATA
-    if isinstance(row, StructType) and not isinstance(form.key_type(rows.sparkSession), StructType):
+    if isinstance(row, StructType) and not isinstance(_key_type(rows.sparkSession, form), StructType):
         made = f"{names.DATA}.{names.quoted(row[0].name)}"
     data = f"CASE WHEN {names.KEY} IS NOT NULL AND {names.DECODED} THEN {made} END AS {names.KEY_DATA}"
-    verdict = [f"{names.VERDICT} AS {_VERDICT}"] if form.tells else []
+    verdict = [f"{names.VERDICT} AS {_VERDICT}"] if form.has_verdict else []
     return _back(decoded, f"{names.DECODED} AS {names.KEY_VALID}", data, *verdict)
+
+
+def _key_type(spark: SparkSession, form: Format) -> DataType:
+    return form.key_type(spark) if isinstance(form, KeyFormat) else form.columns(spark)
 
 
 def explain(rows: DataFrame, form: Format) -> DataFrame:
     """Rows with ``__key_reason``, ``__key_field`` and ``__key_message``: why those keys are refused that are."""
     asked = _as_values(rows, names.KEY)
     asked = asked.withColumn(names.DECODED, asked[names.KEY_VALID])
-    if form.tells:
+    if form.has_verdict:
         asked = asked.withColumn(names.VERDICT, asked[_VERDICT])
     told = (f"{name} AS {target}" for name, target in _TOLD.items())
     return _back(form.explain(asked), *told)
@@ -118,7 +123,7 @@ def with_columns_of_tombstones(rows: DataFrame, form: Format, wanted: Sequence[s
 
     Args:
         rows: Conformed rows.
-        form: How keys are read as rows, as of ``Format.of_tombstones``. A key that is no object is the value of the
+        form: How keys are read as rows, as of ``for_tombstone_keys``. A key that is no object is the value of the
             only column that is wanted.
         wanted: The columns.
     """

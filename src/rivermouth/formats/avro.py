@@ -48,7 +48,6 @@ class Avro(WritersFormat):
     model_config = ConfigDict(
         json_schema_extra={"anyOf": [{"required": ["schema"]}, {"required": ["subject", "version"]}]}
     )
-    tells: ClassVar[bool] = True
     schema_example: ClassVar[str] = (
         """schema: '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}'"""
     )
@@ -102,7 +101,7 @@ class Avro(WritersFormat):
         """Whether the registry is asked for the schema of each record's writer."""
         return self.reads_registry
 
-    def below(self, base: Path) -> Self:
+    def with_base_dir(self, base: Path) -> Self:
         """The same format; relative paths of schema files are resolved against ``base``."""
 
         def placed(declared: Any) -> Any:
@@ -111,7 +110,7 @@ class Avro(WritersFormat):
         changes = {"writer_schemas": tuple(map(placed, self.writer_schemas))}
         return self.model_copy(update=changes | ({"declared": placed(self.declared)} if self.declared else {}))
 
-    def fixed(self, spark: SparkSession) -> Self:
+    def with_loaded_files(self, spark: SparkSession) -> Self:
         """The same format; schema files are read, and the registry is asked for the table's schema.
 
         Raises:
@@ -172,7 +171,7 @@ class Avro(WritersFormat):
         told = (f"{names.VERDICT}.{part} AS {name}" for name, part in parts.items())
         return rows.selectExpr("*", *told)
 
-    def suspects(self, spark: SparkSession) -> Column:
+    def rows_to_inspect(self, spark: SparkSession) -> Column:
         """Records by whose writers' schemas the table may grow; and those that are refused for what stops the flow."""
         found = avro_document.growing(spark, self._encoding(spark), *self._columns())
         if self._evolution is None or not self._evolution.says("fail"):
@@ -181,7 +180,7 @@ class Avro(WritersFormat):
         stops = verdict.getField("reason").isin(*POLICED) & verdict.getField("field").isNotNull()
         return found | (~F.col(names.DECODED) & F.coalesce(stops, F.lit(False)))
 
-    def stops(self, rows: DataFrame) -> DataFrame:
+    def stop_reasons(self, rows: DataFrame) -> DataFrame:
         """Of refused records the first thing that stops the flow: ``__reason`` and ``__field`` beside ``rows``."""
         told = rows.withColumn("__found", self._stopping(rows.sparkSession))
         return told.where(F.col("__found.field").isNotNull()).selectExpr(
@@ -198,7 +197,7 @@ class Avro(WritersFormat):
         by_header = self.reads_headers and names.HEADERS in there
         return (names.VALUE, names.HEADERS) if by_header else (names.VALUE,)
 
-    def written(self, spark: SparkSession, writer: int) -> StructType:
+    def writer_columns(self, spark: SparkSession, writer: int) -> StructType:
         """The fields of the writer's schema by the names that the table's aliases give them.
 
         Raises:

@@ -65,7 +65,7 @@ class Canal(MySqlFormat):
         """SQL of the JSON text of the row."""
         return f"get_json_object({json_spark_parser.TEXT}, concat('$.data[', {names.ORDINAL}, ']'))"
 
-    def several(self) -> str:
+    def rows_of_record(self) -> str:
         """SQL of the number of rows in a message."""
         return f"json_array_length(get_json_object({json_spark_parser.TEXT}, '$.data'))"
 

@@ -12,6 +12,7 @@ from rivermouth.decoding.cdc.change_format import NEW
 from rivermouth.decoding.cdc.connect_format import ConnectFormat
 from rivermouth.decoding.json import json_spark_parser
 from rivermouth.names import quoted
+from rivermouth.spec import KeyFormat
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -20,7 +21,7 @@ _OUTER: Final = ("schema", "payload")
 _IS_WRAPPED: Final = f"size(array_union(json_object_keys({json_spark_parser.TEXT}), array('schema', 'payload'))) = 2"
 
 
-class ConnectJson(ConnectFormat):
+class ConnectJson(ConnectFormat, KeyFormat):
     """Rows with their schema, as Kafka Connect's JSON converter writes them with ``schemas.enable: true``.
 
     Attributes:
@@ -61,7 +62,7 @@ class ConnectJson(ConnectFormat):
         back = {kept: name for name, kept in aside.items()}
         return super().explain(judged).drop(names.MISFIT).withColumnsRenamed(back)
 
-    def of_tombstones(self) -> Self:
+    def for_tombstone_keys(self) -> Self:
         """The same format for the keys of records without a value, which may be plain objects too."""
         same = self.model_copy()
         same._bare = True  # noqa: SLF001

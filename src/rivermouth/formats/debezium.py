@@ -176,11 +176,11 @@ class Debezium(ConnectFormat, MySqlFormat):
         return {"VALUE_UNAVAILABLE": f"{names.OPERATION} <> '{names.DELETION}' AND ({gone})", **found}
 
     @property
-    def leaves_values(self) -> bool:
+    def omits_values(self) -> bool:
         """Whether a change may leave out values that the row of its key has."""
         return not self._has_documents
 
-    def left_out(self) -> Mapping[str, str]:
+    def omitted_values(self) -> Mapping[str, str]:
         """By column whose value a change may leave out: SQL of what stands there while nobody knows it."""
         if self._has_documents:
             return {}
@@ -188,7 +188,7 @@ class Debezium(ConnectFormat, MySqlFormat):
         found = {each.name: debezium_unavailable.stored(each.dataType, self._placeholder) for each in columns}
         return {name: sql for name, sql in found.items() if sql}
 
-    def keeping(self, whole: Collection[str]) -> Self:
+    def keeping_values(self, whole: Collection[str]) -> Self:
         """The same format for a table whose rows keep the values that a change leaves out."""
         same = self.model_copy()
         same._whole = frozenset(whole)  # noqa: SLF001

@@ -26,11 +26,11 @@ from rivermouth.decoding.json import (
     undeclared_names,
 )
 from rivermouth.decoding.json.json_decode import KEPT, REFUSED, JsonDecoding, kept_names
-from rivermouth.decoding.registry.registry_format import RegistryFormat
+from rivermouth.decoding.registry.registry_format import SubjectFormat
 from rivermouth.decoding.times import json_times
 from rivermouth.decoding.times.json_times import TimeForms
 from rivermouth.schemas import column_policies, column_types, evolution
-from rivermouth.spec import Evolution
+from rivermouth.spec import ArrayFormat, Evolution, InferringFormat, WrappedFormat
 from rivermouth.spec.keyed import Texts
 
 _OF_INFERENCE = ("schema_hints", "infer_times", "max_fields", "latest_per_key")
@@ -39,7 +39,7 @@ _FAIL = frozenset({"fail"})
 _HINTS = 'write schema_hints: "at timestamp" for such columns'
 
 
-class Json(RegistryFormat, NamedFields):
+class Json(SubjectFormat, NamedFields, InferringFormat, ArrayFormat, WrappedFormat):
     """JSON objects with a declared schema.
 
     Attributes:
@@ -64,7 +64,6 @@ class Json(RegistryFormat, NamedFields):
 
     renames: ClassVar[bool] = True
     variants: ClassVar[bool] = True
-    has_elements: ClassVar[bool] = True
     rescues: ClassVar[bool] = True
     model_config = ConfigDict(
         json_schema_extra={"anyOf": [{"required": ["schema"]}, {"required": ["subject", "version"]}]}
@@ -130,28 +129,23 @@ class Json(RegistryFormat, NamedFields):
         return self
 
     @property
-    def evolves(self) -> bool:
-        """Always."""
-        return True
-
-    @property
     def infers(self) -> bool:
         """Whether the schema is inferred from what is read."""
         return self.declared == INFER
 
-    def fixed(self, spark: SparkSession) -> Self:
+    def with_loaded_files(self, spark: SparkSession) -> Self:
         """The same format; a schema file is read, or the registry asked for the schema.
 
         Raises:
             SchemaRegistryFailed: The registry has none, or does not give it.
         """
         if self.subject is None:
-            return super().fixed(spark)
+            return super().with_loaded_files(spark)
         found = json_schema_registry.columns(spark, self.access(), self.subject, self.version or 0)
         return self.model_copy(update={"declared": found.jsonValue(), "subject": None, "version": None})
 
     @property
-    def behind_header(self) -> bool:
+    def has_schema_header(self) -> bool:
         """Whether a zero and the id of a schema stand before each document."""
         return self.framing == "confluent"
 
@@ -187,7 +181,7 @@ class Json(RegistryFormat, NamedFields):
         same._inferred, same._before = inferred, None if inferred else self._before or known  # noqa: SLF001
         return same
 
-    def evolving(self, evolution: Evolution) -> Self:
+    def with_policies(self, evolution: Evolution) -> Self:
         """The same format under policies."""
         if evolution == self._evolution:
             return self
@@ -232,7 +226,7 @@ class Json(RegistryFormat, NamedFields):
     def _forms(self) -> TimeForms:
         return TimeForms(self.timestamp_format, self.date_format)
 
-    def arrays(self) -> Json:
+    def as_array(self) -> Json:
         """This format for arrays of objects."""
         forms = {"timestamp_format": self.timestamp_format, "date_format": self.date_format}
         found = _Arrays.model_validate({"type": "json", "schema": self.declared, **forms})
@@ -247,7 +241,7 @@ class Json(RegistryFormat, NamedFields):
         """Values to columns in one pass, and scans for what a policy asks for."""
         schema = self._forms.marked(self._strict_schema())
         found = JsonDecoding(schema, self._evolution, self._exact, self.needs_declared_field).decoded(rows)
-        return undeclared_names.named(found, self.schema_as_declared()) if self.counts else found
+        return undeclared_names.named(found, self.schema_as_declared()) if self._names_undeclared else found
 
     @property
     def needs_declared_field(self) -> bool:
@@ -266,7 +260,7 @@ class Json(RegistryFormat, NamedFields):
         inferred = self._inferred and column.name.lower() not in self.pinned
         return inferred or self._evolution.is_type_change_given(column.name)
 
-    def suspects(self, spark: SparkSession) -> Column:
+    def rows_to_inspect(self, spark: SparkSession) -> Column:
         """Documents with fields or numbers that the schema may grow by; all that are refused, if one may fail."""
         schema, policies = self.schema_as_declared(), self._evolution
         looked = ~F.col(names.DECODED)
@@ -317,7 +311,7 @@ class Json(RegistryFormat, NamedFields):
         spared = [each for each in self.schema_as_declared() if undeclared_fields.is_rescued(each, self._evolution)]
         return [*(column_types.name_in_json(each) for each in spared), *kept_names(self._evolution)]
 
-    def stops(self, rows: DataFrame) -> DataFrame:
+    def stop_reasons(self, rows: DataFrame) -> DataFrame:
         """Of refused documents all that is wrong with them, a row each: ``__reason`` and ``__field`` beside ``rows``.
 
         Of undeclared fields only those whose policy is ``fail``.
@@ -334,8 +328,13 @@ class Json(RegistryFormat, NamedFields):
         )
 
     @property
-    def counts(self) -> bool:
-        """Whether the schema has structs, within which such fields are looked for, and ignores them."""
+    def further_columns(self) -> tuple[str, ...]:
+        """The undeclared fields, where ``decode`` looks for them."""
+        return (names.UNDECLARED,) if self._names_undeclared else ()
+
+    @property
+    def _names_undeclared(self) -> bool:
+        """Whether the schema has structs, within which undeclared fields are looked for, and ignores them."""
         fields = self.schema_as_declared().fields if self._ignores_new else []
         return any(undeclared_names.has_structs(each.dataType) for each in fields)
 
@@ -347,7 +346,7 @@ class Json(RegistryFormat, NamedFields):
         """Those of the document and of the structs in it, of records in a sample; None where they are not ignored."""
         if not self._ignores_new:
             return None
-        return names.UNDECLARED if self.counts else undeclared_names.of_documents(self.schema_as_declared())
+        return names.UNDECLARED if self._names_undeclared else undeclared_names.of_documents(self.schema_as_declared())
 
 
 class _Arrays(Json):

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
+from typing import TYPE_CHECKING, Final, Literal, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
@@ -17,6 +17,7 @@ from rivermouth.decoding.jvm import jvm_deserializer
 from rivermouth.decoding.jvm.jvm_deserializer import Deserializer
 from rivermouth.decoding.python import python_values
 from rivermouth.names import below
+from rivermouth.spec import JarFormat, KeyFormat
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,7 +27,7 @@ _SCHEME: Final = re.compile(r"^[a-z0-9]+:")
 _NO_KEYS: Final = (T.BinaryType, T.FloatType, T.DoubleType)
 
 
-class Jvm(DeclaredFormat):
+class Jvm(DeclaredFormat, KeyFormat, JarFormat):
     """Values that a Kafka deserializer of your own, a Java class, decodes.
 
     Attributes:
@@ -37,8 +38,6 @@ class Jvm(DeclaredFormat):
         config: What its ``configure`` gets; a text may hold references, as ``${REGISTRY_PASSWORD}``.
     """
 
-    tells: ClassVar[bool] = True
-    skips: ClassVar[bool] = True
     type: Literal["jvm"] = "jvm"
     class_name: str = Field(
         alias="class", pattern=r"^[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*$", examples=["com.acme.OrderDeserializer"]
@@ -61,29 +60,34 @@ class Jvm(DeclaredFormat):
         return self.files
 
     @property
-    def texts(self) -> Mapping[str, str]:
+    def config_texts(self) -> Mapping[str, str]:
         """The texts of its configuration."""
         return {name: value for name, value in self.config.items() if isinstance(value, str)}
 
-    def with_texts(self, texts: Mapping[str, str]) -> Self:
+    def with_config_texts(self, texts: Mapping[str, str]) -> Self:
         """The same format with these texts in its configuration."""
         return self.model_copy(update={"config": {**self.config, **texts}})
 
-    def of_keys(self) -> Self:
+    def for_keys(self) -> Self:
         """The same format; the class is configured for keys."""
         same = self.model_copy()
         same._is_key = True  # noqa: SLF001 - of its own class
         return same
 
     @property
+    def further_columns(self) -> tuple[str, ...]:
+        """The verdict of each value."""
+        return (names.VERDICT,)
+
+    @property
     def reads_headers(self) -> bool:
         """A deserializer may look at them."""
         return True
 
-    def below(self, base: Path) -> Self:
+    def with_base_dir(self, base: Path) -> Self:
         """The same format; paths of jars, and of a schema file, are resolved against ``base``."""
         files = tuple(str((base / jar).absolute()) for jar in self.files)
-        return super().below(base).model_copy(update={"files": files})
+        return super().with_base_dir(base).model_copy(update={"files": files})
 
     def check_types(self, schema: T.StructType) -> None:
         """Makes sure that Java has values for all declared types, and that names are unambiguous.

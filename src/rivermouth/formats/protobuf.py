@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
@@ -47,7 +47,6 @@ class Protobuf(WritersFormat):
     model_config = ConfigDict(
         json_schema_extra={"anyOf": [{"required": ["descriptor"]}, {"required": ["subject", "version"]}]}
     )
-    tells: ClassVar[bool] = True
     type: Literal["protobuf"] = "protobuf"
     descriptor: str | None = Field(default=None, min_length=1)
     message: str = Field(min_length=1, examples=["shop.Order"])
@@ -89,13 +88,13 @@ class Protobuf(WritersFormat):
         """Begins the sentence that says that there is no registry."""
         return "evolution of Protobuf needs" if self.asks_for_writers else super().asks_for
 
-    def below(self, base: Path) -> Self:
+    def with_base_dir(self, base: Path) -> Self:
         """The same format; the descriptor file's relative path is resolved against ``base``."""
         if self.descriptor is None:
             return self
         return self.model_copy(update={"descriptor": str(base / self.descriptor)})
 
-    def fixed(self, spark: SparkSession) -> Self:
+    def with_loaded_files(self, spark: SparkSession) -> Self:
         """The same format; the descriptor file is read, or the registry asked for it.
 
         Raises:
@@ -178,21 +177,21 @@ class Protobuf(WritersFormat):
         writers = tuple(sorted(known.items()))
         return protobuf_writer_schemas.Encoding(content, self.message, policies, fails, writers, self._truncates)
 
-    def suspects(self, spark: SparkSession) -> Column:  # noqa: ARG002
+    def rows_to_inspect(self, spark: SparkSession) -> Column:  # noqa: ARG002
         """Records by whose writers' schemas the table may grow; and those that are refused for what stops the flow."""
         verdict = F.col(names.VERDICT)
         found = F.coalesce(verdict.getField("grows"), F.lit(False))
         stops = verdict.getField("stops_by").isin(*POLICED) & verdict.getField("stops_at").isNotNull()
         return found | (~F.col(names.DECODED) & F.coalesce(stops, F.lit(False)))
 
-    def stops(self, rows: DataFrame) -> DataFrame:
+    def stop_reasons(self, rows: DataFrame) -> DataFrame:
         """Of refused records the first thing that stops the flow: ``__reason`` and ``__field`` beside ``rows``."""
         reason = reason_of_change(f"{names.VERDICT}.stops_by")
         return rows.where(F.col(f"{names.VERDICT}.stops_at").isNotNull()).selectExpr(
             "*", f"{reason} AS {names.REASON}", f"{names.VERDICT}.stops_at AS {names.FIELD}"
         )
 
-    def written(self, spark: SparkSession, writer: int) -> StructType:
+    def writer_columns(self, spark: SparkSession, writer: int) -> StructType:
         """The fields of the writer's message by the names of the columns that have their numbers.
 
         Raises:

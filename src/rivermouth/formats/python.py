@@ -35,8 +35,7 @@ class Python(DeclaredFormat):
         timeout_s: Seconds after which a call that has not returned is given up, and its record refused.
     """
 
-    tells: ClassVar[bool] = True
-    skips: ClassVar[bool] = True
+    reads_keys: ClassVar[bool] = False
     type: Literal["python"] = "python"
     function: str = Field(min_length=1, examples=["decode:orders"])
     arrow: bool = False
@@ -44,19 +43,19 @@ class Python(DeclaredFormat):
     _folder: str | None = PrivateAttr(default=None)
     _call: Call | None = PrivateAttr(default=None)
 
-    def below(self, base: Path) -> Self:
+    def with_base_dir(self, base: Path) -> Self:
         """The same format; the function's module may lie in ``base``."""
-        same = super().below(base).model_copy()
+        same = super().with_base_dir(base).model_copy()
         same._folder = str(base.absolute())  # noqa: SLF001
         return same
 
-    def fixed(self, spark: SparkSession) -> Self:
+    def with_loaded_files(self, spark: SparkSession) -> Self:
         """The same format; a schema file is read, and the function is looked at.
 
         Raises:
             FunctionUnusable: It cannot be imported or called, or asks for something that nobody has.
         """
-        same = super().fixed(spark).model_copy()
+        same = super().with_loaded_files(spark).model_copy()
         same._call = same.call()  # noqa: SLF001
         return same
 
@@ -76,6 +75,11 @@ class Python(DeclaredFormat):
             ValueError: It has not, or they are not; the text says which.
         """
         python_values.check(schema)
+
+    @property
+    def further_columns(self) -> tuple[str, ...]:
+        """The verdict of each value."""
+        return (names.VERDICT,)
 
     @property
     def reads_headers(self) -> bool:

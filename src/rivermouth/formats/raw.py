@@ -19,7 +19,7 @@ class Raw(Format):
     """
 
     type: Literal["raw"] = "raw"
-    refuses: ClassVar[bool] = False
+    accepts_all: ClassVar[bool] = True
 
     def columns(self, spark: SparkSession) -> StructType:  # noqa: ARG002 - the same for every session
         """``value`` BINARY."""

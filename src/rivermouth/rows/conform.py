@@ -143,8 +143,8 @@ def conform(rows: DataFrame, flow: Flow, beside: Sequence[str] = ()) -> DataFram
         beside: Further columns of ``rows`` that stay.
     """
     metadata = [f"{_metadata(column, flow)} AS {names.quoted(name)}" for column, name in flow.metadata_columns.items()]
-    told: tuple[str, ...] = (names.OPERATION, names.PRIMARY_KEY, names.MISFIT) if flow.format.changes else ()
-    if flow.format.changes and flow.keyed is not None:
+    told: tuple[str, ...] = (names.OPERATION, names.PRIMARY_KEY, names.MISFIT) if flow.change_envelope else ()
+    if flow.change_envelope and flow.keyed is not None:
         told = (*told, names.ORDINAL if flow.splits else names.MOVED)
     if flow.whole_columns is not None:
         told = (*told, names.UNAVAILABLE)

@@ -252,7 +252,7 @@ def _said(flow: Flow, made: Mapping[str, str]) -> dict[str, str]:
 
 def _with_others(flow: Flow, message: str) -> str:
     """SQL of a message that also names the rows which were refused together with the one that it is about."""
-    rows = flow.format.several()
+    rows = flow.change_envelope.rows_of_record() if flow.change_envelope else None
     if rows is None:
         return message
     told = f"concat('; the ', {rows}, ' rows of the record are stored together or not at all')"

@@ -10,6 +10,7 @@ from rivermouth.decoding.json.utf8 import is_utf8
 from rivermouth.decoding.wrapped import unwrap
 from rivermouth.domain.ledger.offset_ranges import Ranges, flat, size
 from rivermouth.schemas import time_bounds
+from rivermouth.spec import EvolvingFormat, require_capability
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,7 +97,7 @@ def decode(rows: DataFrame, flow: Flow) -> DataFrame:
         decoded = unwrap.refused(flow.value_format.decode(unwrap.unwrapped(rows, flow)))
     else:
         decoded = flow.value_format.decode(rows)
-    if flow.format.changes and flow.keyed is not None:
+    if flow.change_envelope and flow.keyed is not None:
         # All that a deletion needs is its key: what does not fit is null, and no key then.
         spared = f"{names.OPERATION} = '{names.DELETION}' AND startswith({names.MISFIT}, 'FIELD_')"
         taken = f"{names.DECODED} OR coalesce({spared}, false) AS {names.DECODED}"
@@ -138,7 +139,7 @@ def watch(rows: DataFrame, flow: Flow) -> DataFrame:
 
     rest = [name for name in rows.columns if name != names.DECODED]
     stop = F.raise_error(F.lit(_LOOK)).cast("boolean")
-    suspect = flow.value_format.suspects(rows.sparkSession)
+    suspect = require_capability(flow.value_format, EvolvingFormat).rows_to_inspect(rows.sparkSession)
     return rows.select(*rest, F.when(suspect, stop).otherwise(F.col(names.DECODED)).alias(names.DECODED))
 
 

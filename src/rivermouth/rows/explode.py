@@ -13,6 +13,7 @@ from pyspark.sql.types import ArrayType, MapType, StructField, StructType
 
 from rivermouth import names
 from rivermouth.names import folded, quoted
+from rivermouth.spec import ArrayFormat, require_capability
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -98,7 +99,7 @@ def split(rows: DataFrame, flow: Flow) -> DataFrame:
     """
     if flow.explosion is None or not flow.explosion.is_whole:
         return rows
-    elements = flow.value_format.elements(rows.sparkSession)
+    elements = require_capability(flow.value_format, ArrayFormat).elements(rows.sparkSession)
     kept = [F.col(name) for name in rows.columns if name != names.VALUE]
     if WANTED in rows.columns:
         elements = F.when(F.col(WANTED) >= 0, F.array(names.VALUE)).otherwise(elements)

@@ -137,7 +137,7 @@ def _unstored(flow: Flow) -> Iterator[str]:
         yield f"{names.DELETE} OR {names.TRUNCATE}"
     elif flow.null_values != "keep":
         yield f"{names.VALUE} IS NULL"
-    if flow.format.changes:
+    if flow.change_envelope:
         yield f"coalesce({names.OPERATION} = '{names.SKIP}', false)"
     if flow.explosion is not None:
         yield f"coalesce({names.POSITION} = {explode.NONE}, false)"

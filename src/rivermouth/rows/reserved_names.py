@@ -150,7 +150,7 @@ def _fix(flow: Flow, name: str, columns: Sequence[str]) -> str:
     other = free_name(name, columns)
     if flow.select:
         return f"in select, write {names.quoted(name)} AS {other}"
-    if not (flow.format.changes or (flow.keyed is not None and flow.keyed.snapshots)):
+    if not (flow.change_envelope or (flow.keyed is not None and flow.keyed.snapshots)):
         return f'select: ["* EXCEPT ({names.quoted(name)})", "{names.quoted(name)} AS {other}"]'
     if flow.keyed is not None:
         return f"sink: {{type: {flow.sink.type}, except_columns: [{name}]}}"

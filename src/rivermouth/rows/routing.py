@@ -42,9 +42,9 @@ def route(rows: DataFrame, flow: Flow) -> DataFrame:
 
     A failed expectation whose action is ``fail`` ends the Spark job; ``expectation_failure`` reads its error.
     """
-    cases = [f"WHEN {names.SKIPPED} THEN '{DROPPED}'"] if flow.value_format.tells else []
+    cases = [f"WHEN {names.SKIPPED} THEN '{DROPPED}'"] if flow.value_format.has_verdict else []
     cases.append(f"WHEN NOT ({names.DECODED} AND {names.KEY_VALID}) THEN '{DEAD_LETTER}'")
-    if flow.format.changes:
+    if flow.change_envelope:
         cases.append(f"WHEN {names.OPERATION} = '{names.SKIP}' THEN '{DROPPED}'")
     if partition_values.are_judged(flow):
         cases.append(f"WHEN {names.PARTITION_PROBLEM} IS NOT NULL THEN '{DEAD_LETTER}'")
@@ -106,7 +106,7 @@ def may_bury(flow: Flow) -> bool:
     by_rule = flow.null_values == DEAD_LETTER or DEAD_LETTER in {each.route for each in flow.expectations}
     by_envelope = flow.keys_are_judged or envelope.stores_timestamp(flow) or bool(derived_columns(flow) or flow.select)
     by_place = flow.keyed is not None or partition_values.are_judged(flow)
-    return flow.format.refuses or by_envelope or by_rule or by_place
+    return not flow.format.accepts_all or by_envelope or by_rule or by_place
 
 
 def _of_values(flow: Flow, summand: str) -> str:

@@ -111,7 +111,7 @@ def open_for(flow: Flow) -> IsOpen:
 
     What its expressions, keys, layout and policies name must be a column from the first record on.
     """
-    policies, pinned, named = flow.policies, flow.format.pinned, _named_by(flow)
+    policies, pinned, named = flow.policies, flow.evolving_format.pinned, _named_by(flow)
 
     def is_open(field: str, column: str) -> bool:
         words = {field.lower(), column.lower()}

@@ -200,7 +200,7 @@ def marked(routed: DataFrame, gone: DataFrame, flow: Flow) -> DataFrame:
     A record of which a part was erased, and that would be a dead letter now, is dropped: its bytes hold that part.
     """
     number = F.col(CHANGE)
-    if flow.format.splits:
+    if flow.change_envelope and flow.change_envelope.splits:
         # In another table of this name other columns may be keys, and a row be one change or two.
         first = (number / 2).cast("int") * 2
         number = F.explode(F.when(F.col(ENTRY) == 0, F.array(first, first + 1)).otherwise(F.array(number)))

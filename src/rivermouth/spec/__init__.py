@@ -11,8 +11,21 @@ from rivermouth.spec.compression import Compression
 from rivermouth.spec.evolution import ColumnEvolution, Evolution
 from rivermouth.spec.flows.flow import Flow
 from rivermouth.spec.flows.flow_parts import Expectation, Table, Trigger
+from rivermouth.spec.formats import (
+    ArrayFormat,
+    ChangeEnvelope,
+    EvolvingFormat,
+    Format,
+    InferringFormat,
+    JarFormat,
+    KeyFormat,
+    RegistryFormat,
+    WrappedFormat,
+    reads_registry,
+    require_capability,
+)
 from rivermouth.spec.keyed import KeyedSink
-from rivermouth.spec.kinds import Action, Format, Sink
+from rivermouth.spec.kinds import Action, Sink
 from rivermouth.spec.maintenance import Maintenance, Optimize, Vacuum, every_text
 from rivermouth.spec.offsets import EndingOffsets, Offsets, StartingOffsets
 from rivermouth.spec.pipeline import Pipeline, PipelineProfile, PipelineTrigger
@@ -23,17 +36,23 @@ from rivermouth.spec.values import ConfigModel, DurationS, duration_s, duration_
 
 __all__ = [
     "Action",
+    "ArrayFormat",
     "Catalog",
+    "ChangeEnvelope",
     "ColumnEvolution",
     "Compression",
     "ConfigModel",
     "DurationS",
     "EndingOffsets",
     "Evolution",
+    "EvolvingFormat",
     "Expectation",
     "Flow",
     "Format",
+    "InferringFormat",
+    "JarFormat",
     "KafkaCluster",
+    "KeyFormat",
     "KeyedSink",
     "Maintenance",
     "Offsets",
@@ -43,6 +62,7 @@ __all__ = [
     "PipelineTrigger",
     "Places",
     "ProjectSpec",
+    "RegistryFormat",
     "SchemaRegistry",
     "Sink",
     "Source",
@@ -51,7 +71,10 @@ __all__ = [
     "Table",
     "Trigger",
     "Vacuum",
+    "WrappedFormat",
     "duration_s",
     "duration_text",
     "every_text",
+    "reads_registry",
+    "require_capability",
 ]

@@ -21,6 +21,7 @@ from rivermouth.decoding.times import time_texts
 from rivermouth.names import quoted
 from rivermouth.schemas import time_bounds
 from rivermouth.schemas.json_limits import SAMPLED
+from rivermouth.spec import ChangeEnvelope
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -265,7 +266,7 @@ class RowFormat(DeclaredFormat):
                 yield f"WHEN {sql} THEN {names.literal(f'{reason} {field.name}')}"
 
 
-class ChangeFormat(RowFormat):
+class ChangeFormat(RowFormat, ChangeEnvelope):
     """Base of the formats whose values are changes of a source's rows.
 
     From ``told`` they have ``CHANGE``, and where they split ``OLD``, ``names.OLD_PRIMARY_KEY`` and ``names.ORDINAL``.
@@ -277,7 +278,6 @@ class ChangeFormat(RowFormat):
             ``refuse`` refuses the record with ``COLUMN_NOT_SENT``, for sources that may log a part of the row alone.
     """
 
-    changes: ClassVar[bool] = True
     row_below: ClassVar[str] = r"(payload[.])?(before|after|data|old)(\[\])?[.]"
     told_columns: ClassVar[tuple[str, ...]] = CHANGE
     deletes: ClassVar[str] = f"{names.OPERATION} = '{names.DELETION}'"

@@ -15,7 +15,7 @@ from pyspark.sql.types import DataType, StructField, StructType, TimestampNTZTyp
 from rivermouth.decoding.json import json_schema_document, json_types
 from rivermouth.schemas import column_types
 from rivermouth.schemas.refused import SchemaRefused, unreadable
-from rivermouth.spec import Format
+from rivermouth.spec import Format, InferringFormat
 
 INFER: Final = "infer"
 """In the place of a schema: the columns are inferred from what is read."""
@@ -56,13 +56,13 @@ class DeclaredFormat(Format):
         """Whether it is said that times with digits behind the microsecond are refused."""
         return self.timestamp_precision == "refuse"
 
-    def below(self, base: Path) -> Self:
+    def with_base_dir(self, base: Path) -> Self:
         """The same format; a schema file's relative path is resolved against ``base``."""
         if not isinstance(self.declared, str) or not self.declared.endswith(".json"):
             return self
         return self.model_copy(update={"declared": str(base / self.declared)})
 
-    def fixed(self, spark: SparkSession) -> Self:  # noqa: ARG002 - a file needs no session
+    def with_loaded_files(self, spark: SparkSession) -> Self:  # noqa: ARG002 - a file needs no session
         """The same format; a schema file is read."""
         if not isinstance(self.declared, str) or not self.declared.endswith(".json"):
             return self
@@ -97,7 +97,8 @@ class DeclaredFormat(Format):
             msg = "its schema is in the schema registry, which was not asked for it"
             raise ValueError(msg)
         if declared == INFER:
-            msg = f"the format {self.type} infers no columns" if not self.infers else "it is not inferred yet"
+            infers = isinstance(self, InferringFormat)
+            msg = "it is not inferred yet" if infers else f"the format {self.type} infers no columns"
             raise ValueError(msg)
         if isinstance(declared, str) and declared.endswith(".json"):
             declared = _from_file(declared)

@@ -267,10 +267,6 @@ def _value(value: Any, declared: T.DataType, path: str, exact: dict[str, Any]) -
             if wrong is not None:
                 message = f"field {path} is declared {declared.simpleString()} and holds {wrong}"
                 yield Verdict("FIELD_TYPE", path, message, sure=not json_explain_values.may_fit(value, declared))
-            elif isinstance(declared, T.StringType) and any(map(json_explain_values.may_lose_digits, parts(value))):
-                message = f"field {path} is declared string and holds a number whose digits are not sure "
-                message += "without the classes of rivermouth"
-                yield Verdict("FIELD_TYPE", path, message, sure=False)
 
 
 def _most_bytes(value: Any) -> int:

@@ -15,7 +15,6 @@ from rivermouth.decoding.json.json_python_parser import Number, kind, parts
 from rivermouth.decoding.json.json_types import LONGEST_DECIMAL
 from rivermouth.decoding.times.json_times import EPOCHS, TimeByForm
 from rivermouth.schemas import exact_values
-from rivermouth.schemas.column_types import EXACT_IN_DOUBLE
 
 _RANGES: Final = {T.ByteType: 8, T.ShortType: 16, T.IntegerType: 32, T.LongType: 64}
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
@@ -69,11 +68,6 @@ def lost_digits(value: Any) -> str | None:
     if isinstance(value, str) and not exact_values.is_micros(value):
         return "a time with digits behind the microsecond, which timestamp_precision: truncate cuts off"
     return None
-
-
-def may_lose_digits(value: Any) -> bool:
-    """Whether a value is a number of which Spark's own parser may lose digits in a column of text."""
-    return isinstance(value, Number) and (len(value.text) > EXACT_IN_DOUBLE or "e" in value.text.lower())
 
 
 def _integer(value: Any, bits: int) -> str | None:

@@ -8,10 +8,10 @@ from pydantic import PrivateAttr, field_validator
 
 from rivermouth.decoding.registry import schema_headers
 from rivermouth.decoding.registry.schema_registry import RegistryAccess
-from rivermouth.spec import Format
+from rivermouth.spec import KeyFormat, RegistryFormat
 
 
-class RegistryFormat(Format):
+class SubjectFormat(KeyFormat, RegistryFormat):
     """Base of the formats whose columns may be a version of a subject of the schema registry.
 
     Each has ``subject`` and ``version``, where it wants them among its settings.
@@ -55,13 +55,13 @@ class RegistryFormat(Format):
         """Where the schema's id may be in a header."""
         return getattr(self, "framing", "plain") == "confluent"
 
-    def of_keys(self) -> Self:
+    def for_keys(self) -> Self:
         """The same format for keys: the ids of their schemas are in another header."""
         same = self.model_copy()
         same._id_header = schema_headers.OF_KEYS  # noqa: SLF001
         return same
 
-    def reaching(self, registry: object) -> Self:
+    def with_registry(self, registry: object) -> Self:
         """The same format; schemas are asked of this registry."""
         if not isinstance(registry, RegistryAccess):
             return self

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Final, Self
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.decoding.registry.registry_format import RegistryFormat
+from rivermouth.decoding.registry.registry_format import SubjectFormat
 from rivermouth.schemas import evolution
 from rivermouth.schemas.json_limits import SAMPLED
+from rivermouth.spec import EvolvingFormat
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from pyspark.sql import Column
+    from pyspark.sql import Column, SparkSession
     from pyspark.sql.types import StructType
 
     from rivermouth.spec import Evolution
@@ -29,7 +30,7 @@ def reason_of_change(reason: str) -> str:
     return f"CASE {reason} WHEN 'SCHEMA_MISMATCH' THEN 'FIELD_TYPE' ELSE {reason} END"
 
 
-class WritersFormat(RegistryFormat):
+class WritersFormat(SubjectFormat, EvolvingFormat):
     """Base of the formats whose columns grow by writers' schemas, which the schema registry has by their ids."""
 
     _evolution: Evolution | None = None
@@ -37,7 +38,7 @@ class WritersFormat(RegistryFormat):
     _kept: StructType | None = None
     _looked_at: frozenset[int] = frozenset()
 
-    def evolving(self, evolution: Evolution) -> Self:
+    def with_policies(self, evolution: Evolution) -> Self:
         """The same format under policies; the format's own rules hold where they say nothing."""
         said = None if evolution.says_nothing else evolution
         if said == self._evolution:
@@ -52,19 +53,19 @@ class WritersFormat(RegistryFormat):
         same._kept = schema  # noqa: SLF001
         return same
 
-    def having_looked_at(self, writers: Collection[int]) -> Self:
+    def knowing_writers(self, writers: Collection[int]) -> Self:
         """The same format; the schemas of these ids are nothing new to it."""
         same = self.model_copy()
         same._looked_at = self._looked_at.union(writers)  # noqa: SLF001
         return same
 
     @property
-    def counts(self) -> bool:
-        """Always."""
-        return True
+    def further_columns(self) -> tuple[str, ...]:
+        """The verdict of each value, and its undeclared fields."""
+        return (names.VERDICT, names.UNDECLARED)
 
     def schema_as_declared(self) -> StructType:
-        """The fields of the schema, in order, and what has grown out of them; only of one that is ``fixed``."""
+        """The fields of the schema, in order, and what has grown out of them; only after ``with_loaded_files``."""
         if self._declared_columns is None:
             msg = "its schema was not read yet"
             raise ValueError(msg)
@@ -74,7 +75,15 @@ class WritersFormat(RegistryFormat):
         """These columns with what has grown out of them."""
         return declared if self._kept is None else evolution.overlaid(declared, self._kept)
 
-    def writer(self) -> Column:
+    def writer_columns(self, spark: SparkSession, writer: int) -> StructType:
+        """What the schema of a writer has, as columns that a table can have; by the names of their fields.
+
+        Raises:
+            RivermouthError: It cannot be had.
+        """
+        raise NotImplementedError
+
+    def writer_id(self) -> Column:
         """The id of the writer's schema, as values in Confluent's framing have it: signed, of 32 bits (bigint)."""
         number = F.conv(F.hex(F.substring(F.col(names.VALUE), 2, 4)), 16, 10).cast("bigint")
         return F.when(number >= 1 << 31, number - (1 << 32)).otherwise(number)

@@ -81,10 +81,10 @@ def _steps(rows: DataFrame, flow: Flow) -> Iterator[Column]:
     """From the outside to the inside, each a struct of ``made``, ``reason``, ``field`` and ``message``."""
     if flow.compression is not None:
         yield _expanded(rows, flow.compression)
-    if flow.format.behind_header:
+    if flow.has_schema_header:
         yield _without_header()
-    if flow.format.string_documents:
-        yield _opened(rows, flow.format.string_documents)
+    if flow.string_documents:
+        yield _opened(rows, flow.string_documents)
 
 
 def _expanded(rows: DataFrame, compression: Compression) -> Column:

@@ -28,10 +28,10 @@ def unwrap_of(flow: Flow) -> Unwrap:
     if flow.compression is not None:
         expand, max_bytes = _EXPANDERS[flow.compression.type], flow.compression.max_bytes
         steps.append(lambda value: expand(value, max_bytes))
-    if flow.format.behind_header:
+    if flow.has_schema_header:
         steps.append(_without_header)
-    if flow.format.string_documents:
-        where = nested_documents.tree(flow.format.string_documents)
+    if flow.string_documents:
+        where = nested_documents.tree(flow.string_documents)
         steps.append(lambda value: _opened(value, where))
 
     def unwrap(value: bytes) -> bytes:

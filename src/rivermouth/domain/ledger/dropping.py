@@ -23,5 +23,5 @@ def dropped_by(flow: Flow, counts: Counts) -> dict[str, int]:
     found |= {"null value": counts.null_values, "no elements": counts.no_elements}
     rest = counts.dropped - sum(found.values())
     # A function, a deserializer or a list of record names leaves records out; an envelope may tell of another table.
-    by_format = "not a change to this table" if flow.format.changes else "left out by the format"
+    by_format = "not a change to this table" if flow.change_envelope else "left out by the format"
     return {name: number for name, number in {**found, by_format: rest}.items() if number > 0}

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from rivermouth.errors import EnvironmentMissing, ProjectInvalid
+from rivermouth.spec import JarFormat
 
 if TYPE_CHECKING:
     from rivermouth.spec import Flow, Format, Pipeline, ProjectSpec
@@ -91,8 +92,9 @@ def expand_flow(flow: Flow, environ: Mapping[str, str]) -> Flow:
     }
     for name in ("format", "key_format"):
         form: Format | None = getattr(flow, name)
-        if form is not None and (texts := form.texts):
-            changes[name] = form.with_texts({name: expand(text, environ) for name, text in texts.items()})
+        if isinstance(form, JarFormat):
+            texts = {called: expand(text, environ) for called, text in form.config_texts.items()}
+            changes[name] = form.with_config_texts(texts)
     if flow.ending_offsets is not None:
         ends = {expand(topic, environ): part for topic, part in flow.ending_offsets.offsets.items()}
         changes["ending_offsets"] = flow.ending_offsets.model_copy(update={"offsets": ends})

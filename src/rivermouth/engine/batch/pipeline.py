@@ -73,9 +73,11 @@ def has_current_date(flow: Flow) -> bool:
 def transform(rows: DataFrame, flow: Flow, beside: Sequence[str] = (), *, watched: bool = False) -> DataFrame:
     """Decode, conform, check and route envelope rows, built for them alone; ``beside`` stays as it is."""
     rows = decoded(rows, flow, watched=watched)
-    told = (names.VERDICT,) if flow.value_format.tells else ()
-    told = (*told, names.UNDECLARED) if flow.value_format.counts else told
-    told = (*told, *record_keys.columns(flow), *flow.identity.keys() - names.IN_TABLE.keys())
+    told = (
+        *flow.value_format.further_columns,
+        *record_keys.columns(flow),
+        *flow.identity.keys() - names.IN_TABLE.keys(),
+    )
     rows = conform.conform(rows, flow, (*beside, *told, *unwrap.columns(flow)))
     rows = partial_changes.tell(changes.tell(rows, flow), flow)
     rows = partition_values.judge(rows, flow)

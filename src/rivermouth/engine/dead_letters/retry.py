@@ -10,7 +10,7 @@ import datetime as dt
 import time
 from typing import TYPE_CHECKING, Final
 
-from rivermouth.decoding.registry.registry_format import RegistryFormat
+from rivermouth.decoding.registry.registry_format import SubjectFormat
 from rivermouth.engine.dead_letters.replay import replay
 from rivermouth.engine.flow import task_failures
 from rivermouth.errors import RivermouthError, first_line
@@ -50,7 +50,7 @@ def after_run(run: FlowRun) -> None:
 def _asks(run: FlowRun) -> bool:
     """Whether it is the registry that knows the schemas with which the flow's records were written."""
     form = run.flow.value_format
-    return isinstance(form, RegistryFormat) and form.asks_for_writers
+    return isinstance(form, SubjectFormat) and form.asks_for_writers
 
 
 def _tried(run: FlowRun) -> bool:

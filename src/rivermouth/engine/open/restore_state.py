@@ -69,7 +69,7 @@ def restore_state(
     rebuilt, lost = [LEDGER_COPY], [*lost_with(flow, entry)]
     if entry.unsettled:
         rebuilt.append(COUNTS)
-    if flow.format.infers and newest(flow, files, places) is None:
+    if flow.infers and newest(flow, files, places) is None:
         kept = _schema_of_table(spark, flow, places, kafka)
         if kept is None:
             lost.append(SCHEMA)
@@ -93,7 +93,7 @@ def foreseen(
     """
     if lost_at(flow, files, places) is None:
         return None, False
-    if not flow.format.infers or newest(flow, files, places) is not None:
+    if not flow.infers or newest(flow, files, places) is not None:
         return None, True
     columns = _schema_of_table(spark, flow, places, kafka)
     return None if columns is None else with_columns(flow, columns), True

@@ -45,7 +45,7 @@ def frame_of(spark: SparkSession, job: FlowJob) -> DataFrame:
         Reads only: no table, no checkpoint, no consumer group's offsets are written.
     """
     with Kafka(job.bootstrap_servers, job.options) as kafka:
-        flow = inferred_now(job.flow, kafka)[0] if job.flow.format.infers else fixed(spark, job.flow)
+        flow = inferred_now(job.flow, kafka)[0] if job.flow.infers else fixed(spark, job.flow)
         # Whatever becomes of the flow's own schema: what is there is to be seen.
         flow = flow.model_copy(update={"evolution": None})
         ranges = _ranges(flow, kafka)

@@ -24,6 +24,7 @@ from rivermouth.ports.lake.lake_files import files_for
 from rivermouth.ports.sources.given_source import COLUMNS, source_row
 from rivermouth.rows import dead_letter, envelope, explode, routing
 from rivermouth.rows.checks import failed_column
+from rivermouth.spec import EvolvingFormat, require_capability
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -142,7 +143,8 @@ def _suspects(rows: DataFrame, flow: Flow) -> set[tuple[str, int, int]]:
     if not (flow.policies.grows or flow.policies.says(FAIL)):
         return set()
     decoded = envelope.decode(explode.split(rows, flow), flow)
-    found = decoded.where(flow.value_format.suspects(rows.sparkSession)).select(*_AT).distinct()
+    form = require_capability(flow.value_format, EvolvingFormat)
+    found = decoded.where(form.rows_to_inspect(rows.sparkSession)).select(*_AT).distinct()
     return {(row[0], row[1], row[2]) for row in found.collect()}
 
 
@@ -195,4 +197,4 @@ def _why_dropped(row: Row, flow: Flow) -> tuple[str | None, str]:
         return "NULL_VALUE", "the value is null"
     if flow.explosion is not None and row["position"] == explode.NONE:
         return None, "it has no element"
-    return None, "it is no change of a row" if flow.format.changes else "the format leaves it out"
+    return None, "it is no change of a row" if flow.change_envelope else "the format leaves it out"

@@ -319,7 +319,7 @@ def failed_then(failure: Failure) -> str:
 def _message(status: FlowStatus, flow: Flow) -> str:
     if status.failure is not None:
         return failed_then(status.failure)
-    if status.entry is None and flow.format.infers:
+    if status.entry is None and flow.infers:
         # A run that found no value has made no table.
         return (
             f"no table yet: the schema is inferred from the first values; would start at {flow.starting_offsets.text()}"

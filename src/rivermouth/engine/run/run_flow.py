@@ -168,7 +168,7 @@ def _latest(state: RunState, flow: Flow, kafka: OffsetSource) -> LatestStart | N
 
     The first records may be those of which the schema is inferred.
     """
-    if flow.starting_offsets.kind != "latest" or not flow.format.infers:
+    if flow.starting_offsets.kind != "latest" or not flow.infers:
         return None
     if flow.name not in state.latest:
         topics = kafka.topics(flow)

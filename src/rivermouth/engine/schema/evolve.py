@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from rivermouth import names
 from rivermouth.decoding.json.undeclared_fields import column_of
+from rivermouth.decoding.registry.writer_format import WritersFormat
 from rivermouth.engine.batch.pipeline import without_erased
 from rivermouth.engine.events import SchemaEvolved
 from rivermouth.engine.flow.column_starts import keep_column_starts
@@ -31,6 +32,7 @@ from rivermouth.schemas.evolution import Growth, GrowthBounds, grown, narrowed
 from rivermouth.schemas.inference import Limits, Shape, ShapesExplode
 from rivermouth.schemas.inferred import MAX_COLUMNS, SchemaTooWide, schema_of
 from rivermouth.schemas.schema_versions import KeptSchema, file_name, versions_of
+from rivermouth.spec import EvolvingFormat, require_capability
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -132,7 +134,8 @@ def _grow(run: FlowRun, rows: DataFrame, *, stops: bool) -> tuple[KeptSchema, in
     is_new = kept is not None and flow != run.flow
     if writers and _by_writers(flow, writers, room) is None:
         # They brought what they could, and are no reason to stop another batch.
-        flow = flow.model_copy(update={"format": flow.format.having_looked_at(writers)})
+        form = require_capability(flow.format, WritersFormat)
+        flow = flow.model_copy(update={"format": form.knowing_writers(writers)})
     if kept is None or not is_new:
         if flow != run.flow:
             run.view = replace(run.view, flow=flow)
@@ -144,7 +147,7 @@ def _grow(run: FlowRun, rows: DataFrame, *, stops: bool) -> tuple[KeptSchema, in
 
 def _suspects(run: FlowRun, flow: Flow, rows: DataFrame) -> DataFrame:
     decoded = envelope.decode(explode.split(rows, flow), flow)
-    return decoded.where(flow.value_format.suspects(run.spark))
+    return decoded.where(require_capability(flow.value_format, EvolvingFormat).rows_to_inspect(run.spark))
 
 
 def _growth_by(flow: Flow, suspects: DataFrame, room: GrowthLimit) -> tuple[int, Growth | None, Collection[int]]:
@@ -190,7 +193,7 @@ def reshape(run: FlowRun, flow: Flow) -> None:
 def _stop_on_change(flow: Flow, suspects: DataFrame) -> None:
     """Looks at all of them: nothing may slip through that a policy stops the flow for."""
     policies = flow.policies
-    columns = {name_in_json(each): each.name for each in flow.format.schema_as_declared()}
+    columns = {name_in_json(each): each.name for each in flow.evolving_format.schema_as_declared()}
     asked: dict[str, Callable[[str], str | None]] = {
         "FIELD_UNDECLARED": policies.new_column,
         "FIELD_TYPE": policies.type_change,
@@ -198,7 +201,8 @@ def _stop_on_change(flow: Flow, suspects: DataFrame) -> None:
     }
     place = (names.TOPIC, names.PARTITION, names.OFFSET)
     # A record may be refused for one thing, and stop the flow for another.
-    told = flow.value_format.stops(suspects.where(~F.col(names.DECODED))).where(F.col(names.REASON).isin(*asked))
+    told = require_capability(flow.value_format, EvolvingFormat).stop_reasons(suspects.where(~F.col(names.DECODED)))
+    told = told.where(F.col(names.REASON).isin(*asked))
     for reason, field, *at in told.select(names.REASON, names.FIELD, *place).toLocalIterator():
         if asked[reason](column_of(field, columns)) == "fail":
             topic, partition, offset = at
@@ -266,7 +270,7 @@ def _is_too_wide(document: bytes, at: Coordinate, empty: Callable[[], Shape]) ->
 def _growth(flow: Flow, shape: Shape, room: GrowthLimit) -> Growth | None:
     if not shape.documents.fields:
         return None
-    look, declared = look_of(flow), flow.format.schema_as_declared()
+    look, declared = look_of(flow), flow.evolving_format.schema_as_declared()
     for each in declared:
         if (node := shape.documents.fields.get(name_in_json(each))) is not None:
             narrowed(node, each.dataType)

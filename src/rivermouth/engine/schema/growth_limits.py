@@ -48,11 +48,11 @@ class GrowthLimit:
             flow: The flow, with its schema as it is.
             grow: Says how the schema grows.
         """
-        pinned = flow.format.pinned
+        pinned = flow.evolving_format.pinned
         growth = grow(pinned)
         if not flow.select or growth is None or self._takes(flow, growth.schema):
             return growth
-        mine = flow.format.schema_as_declared()
+        mine = flow.evolving_format.schema_as_declared()
         wider = {each.name: each for each in growth.schema if each.name in mine.names and each != mine[each.name]}
         alone = {name: [new if each.name == name else each for each in mine] for name, new in wider.items()}
         unfit = {name.lower() for name, fields in alone.items() if not self._takes(flow, StructType(fields))}
@@ -80,6 +80,6 @@ class GrowthLimit:
 
 def marked(flow: Flow, grown: StructType) -> StructType:
     """What a flow's schema has grown to, with a mark at the columns that it did not have."""
-    known = flow.format.schema_as_declared().names
+    known = flow.evolving_format.schema_as_declared().names
     new = {name: {GROWN: True} for name in grown.names if name not in known}
     return StructType([StructField(f.name, f.dataType, True, {**f.metadata, **new.get(f.name, {})}) for f in grown])

@@ -22,6 +22,7 @@ from rivermouth.ports.delta.table_ledger import TableLedger
 from rivermouth.schemas.evolution import GROWN, difference
 from rivermouth.schemas.open_fields import still_open
 from rivermouth.schemas.schema_versions import KeptSchema, file_name, moved_name, moved_until, versions_of
+from rivermouth.spec import InferringFormat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -69,7 +70,7 @@ class SchemaHooks:
 
 def look_of(flow: Flow) -> SampleSpec:
     """How the flow's format wants its topics looked at."""
-    return SampleSpec(**flow.format.inference)
+    return SampleSpec(**(flow.format.inference if isinstance(flow.format, InferringFormat) else {}))
 
 
 def resolved_schema(spark: SparkSession, flow: Flow, files: LakeFiles, places: FlowPlaces) -> Flow:
@@ -81,7 +82,7 @@ def resolved_schema(spark: SparkSession, flow: Flow, files: LakeFiles, places: F
         SchemaNotKept: The flow infers its schema, and did not yet.
         SchemaFileBroken: The kept version cannot be used.
     """
-    if not flow.format.infers:
+    if not flow.infers:
         return _grown(fixed(spark, flow), files, places)
     kept = newest(flow, files, places)
     if kept is None:
@@ -124,7 +125,7 @@ def ensured(
         Of two starters one keeps its schema, and both work with that. Run twice: the second time finds it. Stopped
         half-way: a version is kept whole or not at all.
     """
-    if not flow.format.infers:
+    if not flow.infers:
         flow = fixed(spark, flow)
         if flow.policies.grows and (kept := newest(flow, files, places)) is not None:
             return with_columns(flow, _taken_along(flow, files, places, kept).schema)
@@ -154,7 +155,7 @@ def _left_out(flow: Flow, files: LakeFiles, places: FlowPlaces) -> list[str]:
         return []
     with suppress(SchemaFileBroken, ValueError):  # whatever is wrong with the one or the other is told elsewhere
         if (kept := newest(flow, files, places)) is not None:
-            declared = {folded(name) for name in flow.format.schema_as_declared().names}
+            declared = {folded(name) for name in flow.evolving_format.schema_as_declared().names}
             new = [each.name for each in kept.schema if GROWN in each.metadata and folded(each.name) not in declared]
             return [name for name in new if flow.policies.new_column(name) == "ignore"]
     return []
@@ -187,7 +188,7 @@ def with_columns(flow: Flow, schema: StructType) -> Flow:
         SchemaInvalid: The hints cannot be read.
     """
     try:
-        found = flow.format.with_schema(schema)
+        found = flow.evolving_format.with_schema(schema)
         # Settled first: what is not given differs by whether the schema is inferred, which is done now.
         evolution = {"evolution": flow.policies} if flow.takes_evolution else {}
         return flow.model_copy(update={"format": found, **evolution})
@@ -263,7 +264,7 @@ def _next(flow: Flow, before: KeptSchema | None, inference: Inference) -> KeptSc
     changes: tuple[str, ...] = ()
     if before is not None:
         inferred = inference.inferred
-        found = difference(before.schema, inferred.found, numbers=inferred.numbers, pinned=flow.format.pinned)
+        found = difference(before.schema, inferred.found, numbers=inferred.numbers, pinned=flow.evolving_format.pinned)
         if found.refused:
             more = f", and {len(found.refused) - 1} more" if len(found.refused) > 1 else ""
             raise SchemaUpdateRefused(flow=flow.name, detail=printable(found.refused[0]) + more)
@@ -356,7 +357,7 @@ def fixed(spark: SparkSession, flow: Flow) -> Flow:
         form: Format | None = getattr(flow, setting)
         with problems.kept():
             try:
-                found[setting] = form and form.fixed(spark)
+                found[setting] = form and form.with_loaded_files(spark)
             except ValueError as error:
                 raise schema_invalid(flow, error, setting) from error
     problems.report()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rivermouth.decoding.registry.writer_format import WritersFormat
 from rivermouth.rows import conform
 from rivermouth.schemas.evolution import Growth, GrowthBounds, grown
+from rivermouth.spec import require_capability
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -21,10 +23,10 @@ def writers_of(flow: Flow, suspects: DataFrame) -> Mapping[int, int] | None:
 
     None where the flow's schema grows by what the records themselves hold.
     """
-    writer = flow.value_format.writer()
-    if writer is None:
+    form = flow.value_format
+    if not isinstance(form, WritersFormat):
         return None
-    counted = suspects.groupBy(writer.alias("__writer")).count()
+    counted = suspects.groupBy(form.writer_id().alias("__writer")).count()
     return dict(sorted((int(number), int(count)) for number, count in counted.collect()))
 
 
@@ -51,11 +53,10 @@ def grown_by(
         SchemaRegistryFailed: The registry does not say.
     """
     bounds = GrowthBounds(pinned, table, is_taken or (lambda name: conform.is_taken(flow, name)))
-    all_of_them = Growth(flow.format.schema_as_declared(), (), is_full=False)
+    all_of_them = Growth(flow.evolving_format.schema_as_declared(), (), is_full=False)
     for writer in writers:
-        found = flow.value_format.written(spark, writer)
+        found = require_capability(flow.value_format, WritersFormat).writer_columns(spark, writer)
         growth = grown(all_of_them.schema, found, {}, flow.policies, bounds)
         changes = (*all_of_them.changes, *growth.changes)
-        bounds = GrowthBounds(pinned, table, is_taken or (lambda name: conform.is_taken(flow, name)))
-    all_of_them = Growth(growth.schema, changes, is_full=all_of_them.is_full or growth.is_full)
+        all_of_them = Growth(growth.schema, changes, is_full=all_of_them.is_full or growth.is_full)
     return all_of_them if all_of_them.changes else None

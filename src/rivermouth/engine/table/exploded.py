@@ -13,6 +13,7 @@ from rivermouth.errors import ExplodeInvalid, first_line
 from rivermouth.ports.internals.expressions import forbidden, forbidden_within, is_projection, repeatable, star_within
 from rivermouth.rows import explode
 from rivermouth.schemas import column_types
+from rivermouth.spec import ArrayFormat, require_capability
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +39,7 @@ def exploded_columns(spark: SparkSession, flow: Flow, payload: StructType) -> St
     fix = _fix(payload)
     try:
         if explosion.is_whole:
-            flow.value_format.elements(spark)
+            require_capability(flow.value_format, ArrayFormat).elements(spark)
             return payload
         sql = names.as_sql(explosion.sql, payload.names)
         detail = forbidden(spark, sql) or ("it holds a *" if star_within(spark, sql) else None)

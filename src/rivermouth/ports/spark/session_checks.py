@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-_MISSING_CLASS: Final = ("ClassNotFoundException: rivermouth.", "NoClassDefFoundError: rivermouth/")
+# Where a class of a plan is missing, Java mostly complains about the lambda that it could not make.
+_MISSING_CLASS: Final = (
+    "ClassNotFoundException: rivermouth.",
+    "NoClassDefFoundError: rivermouth/",
+    "cannot assign instance of java.lang.invoke.SerializedLambda",
+)
 
 
 def check_classic() -> None:

@@ -66,4 +66,4 @@ def ingest(
 
 def wants_update(project: ResolvedProject, switch: Switch) -> bool:
     """Whether a run shall infer the schema again; a topic whose values stay bytes has none."""
-    return bool(parse_switch("update_schema", switch)) and any(flow.format.infers for flow in project.flows())
+    return bool(parse_switch("update_schema", switch)) and any(flow.infers for flow in project.flows())

@@ -89,7 +89,7 @@ def ingest_project(topic: str, **arguments: Any) -> tuple[ResolvedProject, str |
     """
     project = ingest_spec(topic, **arguments)
     (flow,) = project.flows()
-    if not flow.format.infers:
+    if not flow.infers:
         return project, None
     is_open = arguments.get("format") is None and arguments.get("schema") is None
     reader, places = LakeReader(project.spark_conf, timeout_s=READ_TIMEOUT_S), project.places(flow.name)
@@ -214,7 +214,7 @@ def history(project: ResolvedProject, name: str) -> list[KeptSchema]:
     reader = LakeReader(project.spark_conf, timeout_s=READ_TIMEOUT_S)
     found = kept_schemas.history(flow, reader, project.places_of(flow))
     if not found:
-        missing = SchemaNotKept if flow.format.infers else SchemaNotGrown
+        missing = SchemaNotKept if flow.infers else SchemaNotGrown
         raise missing(at=project.at("flows", name), flow=name)
     return found
 
@@ -259,7 +259,7 @@ def _there_already(path: Path) -> ArgumentInvalid:
 
 
 def _check_infers(project: ResolvedProject, flow: Flow) -> None:
-    if not flow.format.infers:
+    if not flow.infers:
         detail = f"flow {flow.name} does not infer its schema, so none is kept"
         at = project.at("flows", flow.name, "format")
         raise ArgumentInvalid(at=at, argument="FLOW", detail=detail, fix="format: {type: json, schema: infer}")

@@ -19,6 +19,7 @@ from rivermouth.project.resolved.arguments import check, checked, kinds_of, know
 from rivermouth.project.resolved.one_topic import NEVER, IngestArguments, format_of, ingest_spec
 from rivermouth.project.resolved.orders import orders
 from rivermouth.project.resolved.static_checks import topic_problem
+from rivermouth.spec import ChangeEnvelope, Format
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -151,8 +152,8 @@ def _project(topic: str, *, latest_per_key: bool, arguments: dict[str, Any]) -> 
             detail = "without latest_per_key each record is a row, whatever its key"
             raise ArgumentInvalid(argument=name, detail=detail, fix="--latest-per-key")
     kind, _ = format_of(arguments.get("format"))
-    several = kind in kind_names("formats") and find_kind("formats", str(kind)).several_rows
-    if several and not latest_per_key:
+    form: type[Format] = find_kind("formats", str(kind)) if kind in kind_names("formats") else Format
+    if issubclass(form, ChangeEnvelope) and form.several_rows and not latest_per_key:
         detail = f"a record of the format {kind} may be several rows, which only their keys tell apart"
         raise ArgumentInvalid(argument="format", detail=detail, fix="--latest-per-key")
     sink = "upsert" if latest_per_key else "append"

@@ -15,7 +15,7 @@ from rivermouth.names import did_you_mean
 from rivermouth.project.file.model_paths import KIND_FIELDS, model_at, resolved, scalars_at, value_at
 from rivermouth.project.file.suggestions import hint_for, is_future_key, is_future_kind, kind_hint
 from rivermouth.project.file.yaml_source import SECRET, Document, Path
-from rivermouth.spec import Flow, Format, ProjectSpec
+from rivermouth.spec import Flow, InferringFormat, ProjectSpec
 
 _STAND_INS: Final = {"format": "raw", "key_format": "raw", "sink": "append"}
 _EXPECTED: Final = {
@@ -387,4 +387,4 @@ def _can_infer(format_name: object) -> bool:
     """Whether a format can infer its columns; of one that nobody knows something else is told."""
     if not isinstance(format_name, str) or format_name not in kind_names("formats"):
         return True
-    return find_kind("formats", format_name).infers is not Format.infers
+    return issubclass(find_kind("formats", format_name), InferringFormat)

@@ -19,7 +19,7 @@ from rivermouth.project.file.yaml_source import Document
 from rivermouth.project.resolved.resolved_project import ResolvedProject
 from rivermouth.project.resolved.static_checks import topic_problem
 from rivermouth.rows.columns.table_columns import key_columns
-from rivermouth.spec import Flow, ProjectSpec
+from rivermouth.spec import ChangeEnvelope, Flow, Format, ProjectSpec
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -265,14 +265,15 @@ def _format(kind: str | None, schema: Any, options: Mapping[str, Any]) -> str:
         return "json"
     if kind not in kind_names("formats"):
         return kind  # the judgement of the whole says more of it
-    model = find_kind("formats", kind)
+    model: type[Format] = find_kind("formats", kind)
     fields: Mapping[str, FieldInfo] = {each.alias or name: each for name, each in model.model_fields.items()}
     if schema is not None and "schema" not in fields:
         raise ArgumentInvalid(
             argument="schema", detail=f"format {kind} has no schema", fix="--format json, or no --schema"
         )
     if schema is None and "schema" in fields and fields["schema"].is_required() and kind != "json":
-        whose = "the rows that its envelopes tell of" if model.changes else "what its values hold"
+        is_envelope = issubclass(model, ChangeEnvelope)
+        whose = "the rows that its envelopes tell of" if is_envelope else "what its values hold"
         detail = f"{kind} needs the schema of {whose}"
         raise ArgumentInvalid(argument="schema", detail=detail, fix='--schema "id bigint, at timestamp"')
     for name, each in fields.items():

@@ -136,10 +136,10 @@ def updating(chosen: Sequence[Job]) -> list[Job]:
     Raises:
         ArgumentInvalid: None is.
     """
-    if not any(job.flow.format.infers for job in chosen):
+    if not any(job.flow.infers for job in chosen):
         detail, fix = "no flow that would run infers its schema", "format: {type: json, schema: infer}"
         raise ArgumentInvalid(at=chosen[0].at, argument="--update-schema", detail=detail, fix=fix)
-    return each_of(chosen, lambda job: job.starting(update_schema=job.flow.format.infers))
+    return each_of(chosen, lambda job: job.starting(update_schema=job.flow.infers))
 
 
 def check_decision(project: ResolvedProject, chosen: Sequence[Job]) -> None:

@@ -17,7 +17,7 @@ from rivermouth.errors import FlowUnknown, PlaceInvalid
 from rivermouth.names import did_you_mean
 from rivermouth.project.resolved.arguments import checked
 from rivermouth.project.resolved.settings import ProjectSettings, located_errors
-from rivermouth.spec import Flow, Format
+from rivermouth.spec import Flow, Format, JarFormat, RegistryFormat, reads_registry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,18 +48,18 @@ class ResolvedProject(ProjectSettings):
         if flow.maintenance is None and self.spec.maintenance is not None:
             flow = flow.model_copy(update={"maintenance": self.spec.maintenance})
         # Some formats ask the registry only under policies, which the flow's own format does not know.
-        asks = flow.format.reads_registry or flow.value_format.reads_registry
+        asks = reads_registry(flow.format) or reads_registry(flow.value_format)
         placed = {"format": self._placed(flow.format, asks=asks)}
         if flow.key_format is not None:
-            placed["key_format"] = self._placed(flow.key_format, asks=flow.key_format.reads_registry)
+            placed["key_format"] = self._placed(flow.key_format, asks=reads_registry(flow.key_format))
         changed = {name: form for name, form in placed.items() if form is not getattr(flow, name)}
         return flow.model_copy(update=changed) if changed else flow
 
     def _placed(self, form: Format, *, asks: bool) -> Format:
         """A format with its files below the project's folder, and with the schema registry if that is asked."""
-        form = form.below(self.base)
-        if asks and (registry := self.schema_registry) is not None:
-            return form.reaching(registry)
+        form = form.with_base_dir(self.base)
+        if asks and isinstance(form, RegistryFormat) and (registry := self.schema_registry) is not None:
+            return form.with_registry(registry)
         return form
 
     def flows(self, names: tuple[str, ...] = ()) -> list[Flow]:
@@ -196,7 +196,8 @@ class ResolvedProject(ProjectSettings):
         forms = (
             form for flow in self.spec.flows.values() for form in (flow.format, flow.key_format) if form is not None
         )
-        found = (jar for form in forms for jar in form.below(self.base).jars)
+        placed = (form.with_base_dir(self.base) for form in forms)
+        found = (jar for form in placed if isinstance(form, JarFormat) for jar in form.jars)
         return [Path(jar).absolute() for jar in dict.fromkeys(found)]
 
     def spark(self) -> SparkSession:

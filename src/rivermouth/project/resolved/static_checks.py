@@ -26,7 +26,7 @@ from rivermouth.project.file.reading import raise_all
 from rivermouth.project.file.validation import words
 from rivermouth.project.file.yaml_source import Path
 from rivermouth.project.resolved.resolved_project import ResolvedProject
-from rivermouth.spec import Flow
+from rivermouth.spec import Flow, reads_registry
 from rivermouth.spec.values import heap_size
 
 MAX_TOPIC_CHARACTERS: Final = 249
@@ -178,11 +178,11 @@ def _registry(project: ResolvedProject) -> Iterator[RivermouthError]:
     fix = "schema_registry: {url: ...}, at the top of the file"
     for name, flow in project.spec.flows.items():
         for key, form in (("format", flow.format), ("key_format", flow.key_format)):
-            if form is not None and form.reads_registry:
+            if reads_registry(form):
                 path: Path = ("flows", name, key)
                 detail = f"{words(path)}: its schemas are in a schema registry, and the project names none"
                 yield _invalid(project, path, detail, fix)
-        if flow.value_format.reads_registry and not flow.format.reads_registry:
+        if reads_registry(flow.value_format) and not reads_registry(flow.format):
             path = ("flows", name, "evolution")
             detail = f"{words(path)}: a schema registry has the schemas of writers, and the project names none"
             yield _invalid(project, path, detail, fix)

@@ -208,8 +208,10 @@ def order_of(
     # They say which record a row is of.
     whole = {names.PLACES, *key_columns(flow), *flow.keyed.sequence_by, flow.keyed.listed_by}
     payload = [name for name in columns if name not in beside]
-    left_out = flow.format.left_out() if payload and flow.whole_columns is not None else {}
+    envelope = flow.change_envelope
+    left_out = envelope.omitted_values() if envelope and payload and flow.whole_columns is not None else {}
     kept = [name for name in payload if name in left_out and name.lower() not in (flow.whole_columns or ())]
+    may_truncate = envelope is not None and envelope.truncates
     mine = [*payload, *(name for name in left if name not in {*beside, *names.METADATA_COLUMNS, names.EPOCH_COLUMN})]
     return ChangeOrder(
         keys=tuple(key_columns(flow)),
@@ -220,8 +222,8 @@ def order_of(
         timestamp=called["kafka_timestamp"],
         epochs=epochs,
         tracked=flow.keyed.tracked(payload),
-        truncates=flow.keyed.apply_as_truncates is not None or flow.format.truncates or flow.keyed.snapshots,
-        unplaced=flow.keyed.tombstones_delete or flow.format.changes,
+        truncates=flow.keyed.apply_as_truncates is not None or may_truncate or flow.keyed.snapshots,
+        unplaced=flow.keyed.tombstones_delete or envelope is not None,
         # What derived ones are made of may be the time of day.
         unlike=(*derived_columns(flow), *(called[name] for name in ("ingested_at",) if name in called)),
         partial=flow.keyed.partial([name for name in mine if name not in whole]),

@@ -15,6 +15,7 @@ from rivermouth.rows.columns.table_columns import derived_columns, key_columns
 from rivermouth.rows.keyed import snapshots
 from rivermouth.rows.keyed.change_order import ChangeOrder
 from rivermouth.schemas.time_bounds import within
+from rivermouth.spec import KeyFormat
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -72,8 +73,8 @@ def tell(rows: DataFrame, flow: Flow) -> DataFrame:
         f"NOT ({tombstone}) AND ({truncation} OR {_is_true(sink.apply_as_truncates, columns)}) AS {names.TRUNCATE}",
         f"IF({tombstone} AND {not placed}, NULL, {sequence_sql(sink.sequence_by, columns)}) AS {names.SEQUENCE}",
     )
-    if sink.sequence_by and flow.format.changes:
-        is_told = flow.format.whole_deletions or {*sink.sequence_by} <= {*flow.metadata_columns.values()}
+    if sink.sequence_by and (envelope := flow.change_envelope):
+        is_told = envelope.whole_deletions or {*sink.sequence_by} <= {*flow.metadata_columns.values()}
         unplaced = F.expr(f"{deletion} AND {_is_no_sequence(rows.schema) if is_told else 'true'}")
         rows = rows.withColumn(names.SEQUENCE, F.when(~unplaced, F.col(names.SEQUENCE)))
     if sink.versions:
@@ -82,7 +83,7 @@ def tell(rows: DataFrame, flow: Flow) -> DataFrame:
     no_key = " OR ".join(f"{names.quoted(name)} IS NULL" for name in key_columns(flow))
     cases = f"WHEN {names.MISFIT} IS NOT NULL THEN {names.MISFIT} " if sink.snapshots else ""
     cases += f"WHEN NOT {names.TRUNCATE} AND ({no_key}) THEN '{KEY_NULL}'"
-    if flow.format.changes and not flow.splits and sink.keys:
+    if flow.change_envelope and not flow.splits and sink.keys:
         listed = ", ".join(map(names.literal, key_columns(flow)))
         cases += f" WHEN arrays_overlap({names.MOVED}, array({listed})) THEN '{KEY_CHANGED}'"
     if sink.sequence_by:
@@ -92,7 +93,7 @@ def tell(rows: DataFrame, flow: Flow) -> DataFrame:
 
 def _tells(flow: Flow, operation: str) -> str:
     """SQL, never null: whether the record's envelope tells that operation."""
-    return f"coalesce({names.OPERATION} = '{operation}', false)" if flow.format.changes else "false"
+    return f"coalesce({names.OPERATION} = '{operation}', false)" if flow.change_envelope else "false"
 
 
 def _is_true(condition: str | None, columns: Collection[str]) -> str:
@@ -138,15 +139,15 @@ def _with_keys_of_tombstones(rows: DataFrame, flow: Flow) -> DataFrame:
         return rows
     if flow.key_columns is not None:
         return record_keys.with_columns_of_keys(rows, flow, wanted)
-    form = flow.format.of_tombstones()
+    form = flow.format.for_tombstone_keys() if isinstance(flow.format, KeyFormat) else None
     if form is not None:
         return record_keys.with_columns_of_tombstones(rows, form, wanted)
     types = {name: rows.schema[name].dataType for name in wanted}
     kinds = {name: kind.simpleString() for name, kind in types.items()}
     # A number may be of any unit there: only text is read as a time.
-    times = [name for name in wanted if flow.format.changes and isinstance(types[name], _TIMES)]
+    times = [name for name in wanted if flow.change_envelope and isinstance(types[name], _TIMES)]
     text, deletion = f"CAST({names.KEY} AS STRING)", _tells(flow, names.DELETION)
-    if flow.format.changes:
+    if flow.change_envelope:
         text = f"coalesce({names.PRIMARY_KEY}, {text})"
     read_as = kinds | dict.fromkeys(times, "string")
     fields = ", ".join(f"{names.quoted(name)} {kind}" for name, kind in read_as.items())

@@ -19,8 +19,9 @@ from rivermouth.names import (
 )
 from rivermouth.spec.flows import flow_rules
 from rivermouth.spec.flows.flow_fields import FlowFields
+from rivermouth.spec.formats import ChangeEnvelope, Format
 from rivermouth.spec.keyed import KeyedSink
-from rivermouth.spec.kinds import Format, Sink
+from rivermouth.spec.kinds import Sink
 
 
 class Flow(FlowFields):
@@ -92,8 +93,8 @@ def _change_columns(value: Mapping[str, Any]) -> tuple[str, ...]:
     """The further metadata columns of a flow whose format tells changes; none for others, and for what is wrong."""
     form, sink = value.get("format"), value.get("sink")
     with suppress(UnknownKind):
-        kind = form if isinstance(form, Format) else find_kind("formats", _type_of(form))
-        if not kind.changes:
+        kind = type(form) if isinstance(form, Format) else find_kind("formats", _type_of(form))
+        if not issubclass(kind, ChangeEnvelope):
             return ()
         into = sink if isinstance(sink, Sink) else find_kind("sinks", _type_of(sink))
         if not (isinstance(into, KeyedSink) or (isinstance(into, type) and issubclass(into, KeyedSink))):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Final, Literal
 
 from pydantic import BeforeValidator, Field, SerializeAsAny
@@ -17,8 +17,18 @@ from rivermouth.spec.compression import Compression
 from rivermouth.spec.evolution import Evolution
 from rivermouth.spec.explosion import Explosion, parsed
 from rivermouth.spec.flows.flow_parts import Expectation, NullValues, Table, Trigger, _null_values
+from rivermouth.spec.formats import (
+    ArrayFormat,
+    ChangeEnvelope,
+    EvolvingFormat,
+    Format,
+    InferringFormat,
+    KeyFormat,
+    WrappedFormat,
+    require_capability,
+)
 from rivermouth.spec.keyed import KeyedSink, Texts, words
-from rivermouth.spec.kinds import Format, Sink, kind_from_yaml
+from rivermouth.spec.kinds import Sink, kind_from_yaml
 from rivermouth.spec.maintenance import Maintenance
 from rivermouth.spec.offsets import EndingOffsets, StartingOffsets
 from rivermouth.spec.places import Places
@@ -102,19 +112,51 @@ class FlowFields(Constructed):
     @property
     def splits(self) -> bool:
         """Whether a record may be several changes of the flow's table."""
-        return self.keyed is not None and (self.format.splits or self.keyed.snapshots)
+        envelope = self.change_envelope
+        splits = envelope is not None and envelope.splits
+        return self.keyed is not None and (splits or self.keyed.snapshots)
+
+    @property
+    def change_envelope(self) -> ChangeEnvelope | None:
+        """The format, if its values are changes of a source's rows."""
+        return self.format if isinstance(self.format, ChangeEnvelope) else None
+
+    @property
+    def infers(self) -> bool:
+        """Whether its columns are inferred from what is read."""
+        return isinstance(self.format, InferringFormat) and self.format.infers
+
+    @property
+    def evolving_format(self) -> EvolvingFormat:
+        """The format; only of a flow whose schema is inferred, or ``takes_evolution``."""
+        return require_capability(self.format, EvolvingFormat)
+
+    @property
+    def string_documents(self) -> Sequence[str]:
+        """Paths of strings in its values that hold documents."""
+        return self.format.string_documents if isinstance(self.format, WrappedFormat) else ()
+
+    @property
+    def has_schema_header(self) -> bool:
+        """Whether each value begins with a zero and the id of a schema, which its format does not get."""
+        return isinstance(self.format, WrappedFormat) and self.format.has_schema_header
 
     @property
     def wraps(self) -> bool:
         """Whether something is around each value that its format does not read."""
-        return self.compression is not None or self.format.behind_header or bool(self.format.string_documents)
+        return self.compression is not None or self.has_schema_header or bool(self.string_documents)
 
     @property
     def value_format(self) -> Format:
         """How a value is read: by the flow's format, or as an array of what that reads."""
-        in_array = self.keyed is not None and self.keyed.snapshots and self.keyed.rows is None
-        form = ((self.format.arrays() if in_array else None) or self.format).evolving(self.policies)
-        return form if self.whole_columns is None else form.keeping(self.whole_columns)
+        form, in_array = self.format, self.keyed is not None and self.keyed.snapshots and self.keyed.rows is None
+        if in_array and isinstance(form, ArrayFormat):
+            form = form.as_array()
+        if isinstance(form, EvolvingFormat):
+            form = form.with_policies(self.policies)
+        if isinstance(form, ChangeEnvelope) and self.whole_columns is not None:
+            form = form.keeping_values(self.whole_columns)
+        return form
 
     @property
     def whole_columns(self) -> frozenset[str] | None:
@@ -122,7 +164,8 @@ class FlowFields(Constructed):
 
         None where each must tell all: its format or its table knows nothing else.
         """
-        if self.keyed is None or not (self.keyed.keeps_values and self.format.leaves_values):
+        envelope = self.change_envelope
+        if self.keyed is None or envelope is None or not (self.keyed.keeps_values and envelope.omits_values):
             return None
         derived = (part for part in self.table.partition_by if isinstance(part, dict))
         named = (part for part in self.table.partition_by if isinstance(part, str))
@@ -136,7 +179,7 @@ class FlowFields(Constructed):
         Nor does a column become wider of which a key is computed: of another type it may make another key.
         """
         policies = (self.evolution or Evolution()).settled(
-            infers=self.format.infers and self.takes_evolution, gains=self.gains_columns, widens=self.widens_columns
+            infers=self.infers and self.takes_evolution, gains=self.gains_columns, widens=self.widens_columns
         )
         if self.keyed is None:
             return policies
@@ -145,7 +188,8 @@ class FlowFields(Constructed):
     @property
     def takes_evolution(self) -> bool:
         """Whether its schema can grow while it runs."""
-        return self.format.evolves and not (self.keyed is not None and self.keyed.snapshots)
+        evolves = isinstance(self.format, EvolvingFormat) and self.format.evolves
+        return evolves and not (self.keyed is not None and self.keyed.snapshots)
 
     @property
     def gains_columns(self) -> bool:
@@ -163,7 +207,7 @@ class FlowFields(Constructed):
     @property
     def default_key(self) -> str:
         """The metadata column by which a keyed table's rows are told apart, if no keys are named."""
-        return "primary_key" if self.format.changes else "kafka_key"
+        return "primary_key" if self.change_envelope else "kafka_key"
 
     @property
     def key_as_text(self) -> bool:
@@ -177,7 +221,8 @@ class FlowFields(Constructed):
         """How keys become columns; None where they are bytes or text."""
         if self.key_format is None or self.key_format.type in PLAIN_KEYS:
             return None
-        return self.key_format.of_keys().evolving(Evolution().settled(infers=False))
+        form = self.key_format.for_keys() if isinstance(self.key_format, KeyFormat) else self.key_format
+        return form.with_policies(Evolution().settled(infers=False)) if isinstance(form, EvolvingFormat) else form
 
     @property
     def reads_headers(self) -> bool:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Final
 from rivermouth.names import CHANGE_METADATA_COLUMNS
 from rivermouth.spec.evolution import RESCUES, WIDENS
 from rivermouth.spec.flows.flow_fields import PLAIN_KEYS
+from rivermouth.spec.formats import ArrayFormat, EvolvingFormat, InferringFormat, KeyFormat, WrappedFormat
 from rivermouth.spec.source import READ, VERSION
 
 if TYPE_CHECKING:
     from rivermouth.spec.flows.flow_fields import FlowFields
-    from rivermouth.spec.kinds import Format
+    from rivermouth.spec.formats import Format
 
 _NAME: Final = re.compile(r"^[A-Za-z][A-Za-z0-9_-]{0,99}$")
 
@@ -105,7 +106,7 @@ def _check_snapshots(flow: FlowFields) -> None:
     if flow.keyed is None or not flow.keyed.snapshots:
         msg = f"{flow.source.shown} are snapshots: write sink: {{type: upsert, keys: [id], from: snapshot}}, or history"
         raise ValueError(msg)
-    if flow.format.type != "json" or flow.format.infers:
+    if flow.format.type != "json" or flow.infers:
         msg = 'a snapshot is a JSON array with declared columns here: write format: {type: json, schema: "id bigint"}'
         raise ValueError(msg)
     if flow.compression is not None:
@@ -136,14 +137,14 @@ def _check_evolution(flow: FlowFields) -> None:
         )
         raise ValueError(msg)
     if flow.takes_evolution:
-        if flow.policies.rescues and not flow.format.rescues:
+        if flow.policies.rescues and not flow.evolving_format.rescues:
             what = f"no part of a record of the format {flow.format.type} can be kept as it was sent"
             msg = f"{what}: write dead_letter or widen in the place of rescue"
             raise ValueError(msg)
         return
     framing = getattr(flow.format, "framing", "")
     what = f"the format {flow.format.type}" + (f" with the framing {framing}" if framing else "")
-    what = "snapshots" if flow.format.evolves else what
+    what = "snapshots" if isinstance(flow.format, EvolvingFormat) and flow.format.evolves else what
     msg = f"evolution is for json, and for avro and protobuf with the framing confluent, and not for {what}: remove it"
     raise ValueError(msg)
 
@@ -155,8 +156,8 @@ def _check_select(flow: FlowFields) -> None:
             raise ValueError(msg)
         return
     kind = flow.format.type
-    if flow.format.changes or (flow.keyed is not None and flow.keyed.snapshots):
-        what = f"a record of the format {kind} is a change" if flow.format.changes else "a record is a snapshot"
+    if flow.change_envelope or (flow.keyed is not None and flow.keyed.snapshots):
+        what = f"a record of the format {kind} is a change" if flow.change_envelope else "a record is a snapshot"
         msg = f"{what} of whole rows: leave select out, and name their columns by columns of the sink"
         raise ValueError(msg)
     if flow.explode is None and flow.policies.on_new_column == "evolve" and not flow.gains_columns:
@@ -183,7 +184,7 @@ def _check_explode(flow: FlowFields) -> None:
     if flow.keyed is not None:
         msg = f"explode makes several rows of a record, which only an append can keep: leave sink {flow.sink.type} out"
         raise ValueError(msg)
-    if flow.format.changes:
+    if flow.change_envelope:
         msg = f"a record of the format {kind} is a change of a whole row: leave explode out"
         raise ValueError(msg)
     if flow.policies.grows or flow.policies.rescues:
@@ -192,7 +193,7 @@ def _check_explode(flow: FlowFields) -> None:
             "leave evolve, widen and rescue out of evolution"
         )
         raise ValueError(msg)
-    if flow.format.infers and wanted.is_whole:
+    if flow.infers and wanted.is_whole:
         msg = "objects are inferred, and here a value is an array: write the schema of its elements, schema: id bigint"
         raise ValueError(msg)
     if flow.null_values == "keep":
@@ -208,11 +209,11 @@ def _check_whole(flow: FlowFields) -> None:
     if wanted is not None and wanted.called:
         msg = "elements of a whole value have the columns of the format: leave AS out of explode"
         raise ValueError(msg)
-    if not flow.format.has_elements:
+    if not isinstance(flow.format, ArrayFormat):
         msg = (
             f"a value of the format {kind} is no array of documents: name a column that has one, explode: items AS item"
         )
-        raise ValueError(msg)
+        raise ValueError(msg)  # noqa: TRY004 - pydantic reports ValueErrors
     if flow.wraps:
         what = "compression" if flow.compression is not None else "framing"
         msg = f"what is around a whole value is not around its elements: leave {what} out, or explode a column"
@@ -221,16 +222,15 @@ def _check_whole(flow: FlowFields) -> None:
 
 def _only_for_values(form: Format) -> str | None:
     """What of a format keys cannot have; None if there is nothing."""
-    if form.infers:
+    if isinstance(form, InferringFormat) and form.infers:
         return "an inferred schema"
-    if form.behind_header:
+    if isinstance(form, WrappedFormat) and form.has_schema_header:
         return "a framing"
-    if form.string_documents:
+    if isinstance(form, WrappedFormat) and form.string_documents:
         return "documents_in_strings"
     if getattr(form, "record_names", ()):
         return "record_names"
-    # What a deserializer returns as null is a key that is null.
-    return f"the format {form.type}" if form.changes or (form.skips and form.type != "jvm") else None
+    return None if form.reads_keys else f"the format {form.type}"
 
 
 def _check_key_format(flow: FlowFields) -> None:
@@ -243,13 +243,14 @@ def _check_key_format(flow: FlowFields) -> None:
     if flow.format.type == "raw":
         msg = "a raw flow keeps keys as bytes, or as text: leave key_format out, or name a format for values too"
         raise ValueError(msg)
-    if flow.format.changes:
+    if flow.change_envelope:
         msg = f"the format {flow.format.type} reads keys itself: leave key_format out, or write key_format: text"
         raise ValueError(msg)
     if "kafka_key" not in flow.metadata_columns:
         msg = "key_format is about the column kafka_key: list it in metadata_columns, or leave key_format out"
         raise ValueError(msg)
-    if flow.keyed is not None and not flow.keyed.keys and form.makes_struct_of_keys:
+    is_struct = not isinstance(form, KeyFormat) or form.makes_struct_of_keys
+    if flow.keyed is not None and not flow.keyed.keys and is_struct:
         msg = "kafka_key is a struct, which cannot be a key: name its parts, keys: [{id: kafka_key.id}]"
         raise ValueError(msg)
 
@@ -257,25 +258,30 @@ def _check_key_format(flow: FlowFields) -> None:
 def _check_changes(flow: FlowFields) -> None:
     kind = flow.format.type
     for name in CHANGE_METADATA_COLUMNS:
-        if name in flow.metadata_columns and not flow.format.changes:
+        if name in flow.metadata_columns and not flow.change_envelope:
             msg = f"the format {kind} tells no {name}: leave it out of metadata_columns"
             raise ValueError(msg)
-    if flow.format.several_rows and flow.keyed is None:
+    envelope = flow.change_envelope
+    if envelope is not None and envelope.several_rows and flow.keyed is None:
         several = f"a record of the format {kind} may hold several rows, which append cannot tell apart"
         msg = f"{several}: write sink: upsert"
         raise ValueError(msg)
     if flow.keyed is None:
-        if flow.format.changes and "operation" not in flow.metadata_columns:
+        if flow.change_envelope and "operation" not in flow.metadata_columns:
             msg = "an append of changes needs operation to show deletions: list it in metadata_columns"
             raise ValueError(msg)
         return
-    if flow.format.changes and flow.keyed.partial_updates:
+    if flow.change_envelope and flow.keyed.partial_updates:
         msg = (
             f"a change of the format {kind} brings its whole row, where null is a value: "
             "leave ignore_null_updates and columns_to_update out of the sink"
         )
         raise ValueError(msg)
-    if flow.format.splits and any(isinstance(part, dict) or "(" in part for part in flow.keyed.keys):
+    if (
+        envelope is not None
+        and envelope.splits
+        and any(isinstance(part, dict) or "(" in part for part in flow.keyed.keys)
+    ):
         msg = f"an update of the format {kind} may change a key, so keys must be columns: write keys: [id]"
         raise ValueError(msg)
 
@@ -284,16 +290,16 @@ def _check_keyed(flow: FlowFields) -> None:
     if flow.keyed is None:
         return
     kind = flow.format.type
-    if flow.keyed.snapshots and flow.format.changes:
+    if flow.keyed.snapshots and flow.change_envelope:
         msg = f"a record of the format {kind} is a change, and no snapshot: leave from: snapshot out of the sink"
         raise ValueError(msg)
-    if flow.keyed.snapshots and flow.keyed.rows is None and flow.format.arrays() is None:
+    if flow.keyed.snapshots and flow.keyed.rows is None and not isinstance(flow.format, ArrayFormat):
         msg = f"a value of the format {kind} is no array of rows: name the column that has them, rows: items"
         raise ValueError(msg)
-    if flow.keyed.snapshots and flow.format.string_documents:
+    if flow.keyed.snapshots and flow.string_documents:
         msg = "a snapshot has the rows of a table, and no documents in strings: leave documents_in_strings out"
         raise ValueError(msg)
-    if flow.keyed.snapshots and flow.keyed.rows is None and flow.format.infers:
+    if flow.keyed.snapshots and flow.keyed.rows is None and flow.infers:
         msg = "objects are inferred, and here a value is an array: write the schema of its rows, schema: id bigint"
         raise ValueError(msg)
     if "null_values" in flow.model_fields_set:
