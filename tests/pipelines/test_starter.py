@@ -36,7 +36,7 @@ def test_it_writes_a_pipeline_and_says_what_comes_next(here, capsys):
             "transformations/daily.sql is written\n"
             "orders.jsonl is written\n"
             "With a broker (rivermouth dev kafka, in a terminal of its own):\n"
-            "  rivermouth dev produce orders orders.jsonl\n"
+            "  rivermouth dev produce shop-orders orders.jsonl\n"
             "  rivermouth run\n"
         ),
         "",
@@ -57,7 +57,7 @@ def test_another_folder_and_json(here, capsys):
     code, out, _ = said(capsys, "init", "--pipeline", "-f", "etl/spark-pipeline.yml")
     assert (code, out.splitlines()[-3:]) == (
         0,
-        ["  cd etl", "  rivermouth dev produce orders orders.jsonl", "  rivermouth run"],
+        ["  cd etl", "  rivermouth dev produce shop-orders orders.jsonl", "  rivermouth run"],
     )
     assert find_pipelines(here / "etl" / "spark-pipeline.yml")[0].name == "etl"
     code, out, _ = said(capsys, "init", "--pipeline", "--output", "json")

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 # Texts of events that may name a command.
 _WITH_COMMANDS: Final = ("error", "message")
 
+Say = Callable[[str], None]
+
 
 class Progress(Protocol):
     """Shows what goes on; events come one at a time, from any thread."""
@@ -144,6 +146,3 @@ def summary_json(outcomes: Sequence[FlowOutcome], *, stopped: bool) -> dict[str,
             for each in outcomes
         ],
     }
-
-
-Say = Callable[[str], None]

@@ -10,7 +10,7 @@ from rivermouth.errors import ArgumentInvalid, PipelineExists
 
 SETTINGS: Final = "pipeline.yml"
 RECORDS: Final = "orders.jsonl"
-TOPIC: Final = "orders"
+TOPIC: Final = "shop-orders"
 
 _FILES: Final = {
     SETTINGS: "pipeline.yml",

@@ -18,13 +18,12 @@ if TYPE_CHECKING:
     from rivermouth.engine.flow.running import FlowRun
     from rivermouth.rows.keyed.change_order import ChangeOrder
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-    from rivermouth.engine.flow.running import FlowRun
-    from rivermouth.rows.keyed.change_order import ChangeOrder
+MET: Final = "__met"
+"""Whether a row is meant."""
+OWN: Final = "__own"
+"""Whether only rows that go have it."""
+RECORD: Final = (*COORDINATES, names.TIMESTAMP)
+"""What tells records apart."""
 
 
 def meets(run: FlowRun, frame: DataFrame, option: str, condition: str | None) -> Column:
@@ -59,8 +58,3 @@ def key_columns_of(order: ChangeOrder) -> list[Column]:
 def of_keys(rows: DataFrame, keys: DataFrame, order: ChangeOrder, how: str = "left_semi") -> DataFrame:
     """The rows that have one of the keys; with ``left_anti`` the others."""
     return rows.alias("t").join(keys.alias("s"), F.expr(order.same_key("t", "s")), how)
-
-
-MET: Final = "__met"
-OWN: Final = "__own"
-RECORD: Final = (*COORDINATES, names.TIMESTAMP)

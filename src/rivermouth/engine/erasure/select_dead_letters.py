@@ -25,14 +25,10 @@ if TYPE_CHECKING:
     from rivermouth.engine.flow.running import FlowRun
     from rivermouth.rows.keyed.change_order import ChangeOrder
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-    from rivermouth.domain.ledger.erasure import ForgetRequest
-    from rivermouth.engine.flow.running import FlowRun
-    from rivermouth.rows.keyed.change_order import ChangeOrder
+_WENT_ON: Final = "__went_on"
+_READ_AGAIN: Final = ("rewind", "rebuild")
+_KAFKA_KEY: Final = "kafka_key"
+_SAME_KEY: Final = "__same_key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +141,3 @@ def went_on(run: FlowRun, topic: str, partition: str, offset: str) -> Column:
             where = f"{topic} = {names.literal(decision.topic)} AND batch < {decision.entry} AND ({place or 'false'})"
             again |= F.expr(where)
     return (F.col("status") == "replayed") | ((F.col("status") == "discarded") & again)
-
-
-_WENT_ON: Final = "__went_on"
-_READ_AGAIN: Final = ("rewind", "rebuild")
-_KAFKA_KEY: Final = "kafka_key"
-_SAME_KEY: Final = "__same_key"
