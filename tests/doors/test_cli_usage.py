@@ -124,8 +124,8 @@ NAMED = "name the flows behind the command: rivermouth"
             "name the flows behind the command: rivermouth run FLOW",
         ),
         (
-            ["run", "--full-refresh"],
-            "No such option '--full-refresh'.",
+            ["run", "--overwrite"],
+            "No such option '--overwrite'.",
             "rivermouth rebuild FLOW, for a flow over a table",
         ),
         (["run", "--dry-run"], "No such option '--dry-run'.", "rivermouth plan"),
@@ -382,3 +382,29 @@ def test_py4j_says_nothing_of_a_jvm_that_ends_in_mid_answer(file, passes):
     """It does so through the root logger."""
     record = logging.LogRecord("root", logging.ERROR, file, 1, "Exception while sending command.", (), None)
     assert main_module._is_not_of_py4j(record) == passes
+
+
+@pytest.mark.parametrize(
+    ("typed", "complaint"),
+    [
+        (
+            ["run", "--full-refresh", "orders"],
+            (
+                "--refresh, --full-refresh and --reset-checkpoint are about tables of a pipeline, and there is none "
+                "here. Of a flow over a table: rivermouth rebuild FLOW."
+            ),
+        ),
+        (["plan", "--param", "a=b"], "--profile and --param are about pipelines, and there is none here."),
+        (["validate", "--param", "ab"], "--param ab: write it as KEY=VALUE."),
+        (["run", "a.sql", "--update-schema"], "--update-schema is about flows, and a pipeline is meant."),
+        (["run", "a.sql", "flow"], "flow is no source file: name files, or pipelines and flows."),
+    ],
+)
+def test_options_of_pipelines_and_of_flows_are_told_apart(here, capsys, typed, complaint):
+    (here / "rivermouth.yml").write_text(
+        "lake: ./lake\nflows:\n  orders: {topics: [orders], format: raw, table: a.b}\n"
+    )
+    (here / "a.sql").write_text("CREATE MATERIALIZED VIEW a AS SELECT 1 AS one;\n")
+    code, out, err = said(capsys, *typed)
+    assert (code, out) == (2, "")
+    assert err.endswith(f"Error: {complaint}\n")

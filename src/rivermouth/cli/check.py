@@ -10,7 +10,16 @@ from rivermouth.cli.attend import hooks
 from rivermouth.cli.decisions import adoption, with_adoption
 from rivermouth.cli.options import with_flows, with_project
 from rivermouth.cli.output import Output, count, plain
-from rivermouth.cli.pipelines import SettingsChoice, are_alone, has_flows, meant, notes, with_selection, with_settings
+from rivermouth.cli.pipelines import (
+    SettingsChoice,
+    are_alone,
+    check_selection,
+    has_flows,
+    meant,
+    notes,
+    with_selection,
+    with_settings,
+)
 from rivermouth.cli.pipelines import plan_text as pipeline_text
 from rivermouth.cli.text_table import columns
 from rivermouth.errors import FlowsFailed
@@ -72,13 +81,14 @@ def plan(
     from rivermouth.project.api import Project
     from rivermouth.project.commands import run_flows
 
+    taken = adoption(adopt, flows=flows, decided=False, command="plan")
     pipelines, others = meant(file, flows, settings)
+    check_selection(selected, pipelines)
     for pipeline in pipelines:
         _plan_pipeline(pipeline, selected, output, graph)
     if are_alone(file, flows, pipelines, others):
         return
     flows = others
-    taken = adoption(adopt, flows=flows, decided=False, command="plan")
     with hooks(output) as given:
         plans = run_flows.plan(Project.load(file), flows, given, adoption=taken)
     if output.json:

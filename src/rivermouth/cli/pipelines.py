@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
@@ -105,6 +105,9 @@ def meant(file: str, names: Sequence[str], settings: SettingsChoice) -> tuple[li
             raise click.UsageError(msg)
         return commands.pipelines(file, files, profile=settings.profile, params=given), ()
     found = commands.pipelines(file, profile=settings.profile, params=given)
+    if not found and (settings.profile is not None or given):
+        msg = "--profile and --param are about pipelines, and there is none here."
+        raise click.UsageError(msg)
     if not names:
         return found, ()
     by_name = {each.name: each for each in found}
@@ -114,6 +117,35 @@ def meant(file: str, names: Sequence[str], settings: SettingsChoice) -> tuple[li
 def are_alone(file: str, names: Sequence[str], pipelines: Sequence[Pipeline], others: Sequence[str]) -> bool:
     """Whether a command is about pipelines and about no flow."""
     return bool(pipelines) and not others and (bool(names) or not has_flows(file, pipelines))
+
+
+def check_selection(selected: Selection, pipelines: Sequence[Pipeline]) -> None:
+    """Nothing, if tables of a pipeline are selected only where there is one.
+
+    Raises:
+        UsageError: They are selected, and there is none.
+    """
+    if not pipelines and selected != type(selected)():
+        msg = (
+            "--refresh, --full-refresh and --reset-checkpoint are about tables of a pipeline, and there is none here. "
+            "Of a flow over a table: rivermouth rebuild FLOW."
+        )
+        raise click.UsageError(msg)
+
+
+def check_no_flow_options(given: Mapping[str, object]) -> None:
+    """Nothing, if no option is given that is about flows.
+
+    Args:
+        given: By option what was given.
+
+    Raises:
+        UsageError: One is.
+    """
+    for option, value in given.items():
+        if value:
+            msg = f"{option} is about flows, and a pipeline is meant."
+            raise click.UsageError(msg)
 
 
 def has_flows(file: str, pipelines: Sequence[Pipeline]) -> bool:

@@ -11,7 +11,16 @@ from rivermouth.cli.attend import Interrupted, hooks, run_interruptible
 from rivermouth.cli.decisions import adoption, decision, with_adoption, with_decisions
 from rivermouth.cli.options import with_flows, with_project
 from rivermouth.cli.output import Output, say, say_json, to_json
-from rivermouth.cli.pipelines import SettingsChoice, are_alone, meant, run_pipeline, with_selection, with_settings
+from rivermouth.cli.pipelines import (
+    SettingsChoice,
+    are_alone,
+    check_no_flow_options,
+    check_selection,
+    meant,
+    run_pipeline,
+    with_selection,
+    with_settings,
+)
 from rivermouth.cli.text_table import columns
 from rivermouth.cli.undeclared import undeclared_text
 from rivermouth.errors import FlowBroken
@@ -67,24 +76,36 @@ def run(
     from rivermouth.engine.flow.orders import StartActions
     from rivermouth.project.api import Project
 
-    if follow and once:
-        msg = "--follow goes on and --once ends: give one of them."
-        raise click.UsageError(msg)
+    check_mode(follow=follow, once=once)
+    decided = decision(accept_loss, new_epoch, rewind, why=why, flows=flows)
+    taken = adoption(adopt, flows=flows, decided=bool(decided))
     pipelines, others = meant(file, flows, settings)
+    check_selection(selected, pipelines)
     if are_alone(file, flows, pipelines, others):
+        of_flows = {"--adopt": adopt, "--update-schema": update_schema, "--debug": debug, "--why": why}
+        check_no_flow_options(of_flows | {"--accept-loss": accept_loss, "--new-epoch": new_epoch, "--rewind": rewind})
         for pipeline in pipelines:
             run_pipeline(pipeline, selected, output, follow=follow if follow or once else None)
         return
     if pipelines and follow:
         msg = "--follow goes on with the flows or with a pipeline: name which."
         raise click.UsageError(msg)
-    decided = decision(accept_loss, new_epoch, rewind, why=why, flows=others)
-    taken = adoption(adopt, flows=others, decided=bool(decided))
     project = Project.load(file).with_debug(debug=debug)
     start = StartActions(decision=decided, adoption=taken, update_schema=update_schema)
     carry(project, others, follow=follow, output=output, start=start)
     for pipeline in pipelines:
         run_pipeline(pipeline, selected, output, follow=False)
+
+
+def check_mode(*, follow: bool, once: bool) -> None:
+    """Nothing, if at most one of the two is given.
+
+    Raises:
+        UsageError: Both are.
+    """
+    if follow and once:
+        msg = "--follow goes on and --once ends: give one of them."
+        raise click.UsageError(msg)
 
 
 def carry(

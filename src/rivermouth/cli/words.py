@@ -34,7 +34,7 @@ COMMANDS: Final[Mapping[str, str]] = {
 _FLOW: Final = "name the flows behind the command: rivermouth {command} FLOW"
 OPTIONS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("--select", "-s", "--flow", "--flows", "--models", "-m", "--name"), _FLOW),
-    **dict.fromkeys(("--full-refresh", "--reset", "--overwrite"), "rivermouth rebuild FLOW, for a flow over a table"),
+    **dict.fromkeys(("--reset", "--overwrite"), "rivermouth rebuild FLOW, for a flow over a table"),
     **dict.fromkeys(("--dry-run", "--plan", "-n"), "rivermouth plan"),
     **dict.fromkeys(
         ("-v", "-vv", "--verbose", "--log-level"),
