@@ -182,7 +182,7 @@ def test_records_whose_schema_comes_later_are_tried_again_by_themselves(project)
         stop, seen = managed_session.Stop(), []
         hooks = managed_session.RunHooks(listener=seen.append, stop=stop)
         run = threading.Thread(
-            target=run_flows.run, args=(Project.load("rivermouth.yml"),), kwargs={"follow": True, "door": hooks}
+            target=run_flows.run, args=(Project.load("rivermouth.yml"),), kwargs={"follow": True, "hooks": hooks}
         )
         run.start()
         try:

@@ -516,7 +516,7 @@ def test_a_replay_while_the_flow_follows_is_done_by_its_writer(shop):
     following = threading.Thread(
         target=run_flows.run,
         args=(Project.load("rivermouth.yml"), ["orders"]),
-        kwargs={"follow": True, "door": managed_session.RunHooks(listener=seen.append, stop=stop)},
+        kwargs={"follow": True, "hooks": managed_session.RunHooks(listener=seen.append, stop=stop)},
     )
     following.start()
     try:

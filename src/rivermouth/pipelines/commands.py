@@ -77,6 +77,8 @@ def pipelines(
         home = Path()
     else:
         path = Path(place)
+        if path.name != FILE_NAME and not path.exists():
+            return []  # the project file is missing, and its own error says so
         home = path if path.is_dir() else path.parent
         wanted = home if path.name == FILE_NAME and not path.exists() else path
         found = find_pipelines(
