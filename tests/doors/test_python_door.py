@@ -123,7 +123,7 @@ WRONG = {
         lambda _: ProjectSpec(lake="./lake", topic="x"),
         (
             "[UNKNOWN_KEY] unknown key 'topic' in ProjectSpec; nothing was run\n"
-            "  hint: known: catalog, flows, kafka, lake, maintenance, name, places, schema_registry, spark"
+            "  hint: known: catalog, flows, kafka, lake, maintenance, name, pipelines, places, schema_registry, spark"
         ),
     ),
     "ProjectSpec(flow=...)": (

@@ -1,4 +1,7 @@
-"""What Spark's sessions have and PySpark does not show: Hadoop's settings, a clone, SQL settings that are checked."""
+"""What Spark's sessions have and PySpark does not show: Hadoop's settings, a clone, SQL settings that are checked.
+
+PySpark is imported where it is called: ``status`` reads a lake without Spark, and imports this module.
+"""
 
 # ruff: noqa: SLF001 - PySpark has no public way to any of it
 
@@ -7,12 +10,12 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql import DataFrame, SparkSession
-
 from rivermouth.decoding.jvm.java_objects import java_class, java_session, jvm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
 
 _ASKED_FOR: Final = (
     "PythonUtils",
@@ -53,13 +56,13 @@ def keep_classes(spark: SparkSession) -> None:
 
 def cloned(spark: SparkSession) -> SparkSession:
     """A session with the same context and settings, whose SQL settings are its own."""
-    return SparkSession(spark.sparkContext, java_session(spark).cloneSession())
+    return type(spark)(spark.sparkContext, java_session(spark).cloneSession())
 
 
 def rehomed(frame: DataFrame, spark: SparkSession) -> DataFrame:
     """The same query in another session of the same context, whose SQL settings then hold for it."""
     datasets = java_class(spark, "org.apache.spark.sql.classic.Dataset")
-    return DataFrame(datasets.ofRows(java_session(spark), frame._jdf.logicalPlan()), spark)
+    return type(frame)(datasets.ofRows(java_session(spark), frame._jdf.logicalPlan()), spark)
 
 
 def read_settings(spark: SparkSession) -> None:
@@ -85,6 +88,8 @@ def context(spark: SparkSession) -> Any:
 @contextmanager
 def standing_in(spark: SparkSession) -> Iterator[None]:
     """In the block ``SparkSession.builder.getOrCreate()`` and ``getActiveSession()`` give this session."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - see the module
+
     before = SparkSession._instantiatedSession, SparkSession._activeSession
     SparkSession._instantiatedSession = SparkSession._activeSession = spark
     try:
