@@ -121,10 +121,10 @@ def test_a_replay_that_was_cut_off_is_completed_once(shop, spark, monkeypatch, k
     (shop / "code.py").write_text(PYTHON.replace("LIMIT = 10", "LIMIT = 50"))
     rewrite, append = replay_letters._rewrite, replay_letters.delta_append.append
 
-    def rewriting(spark, table, letters, version, chosen, status, number):
+    def rewriting(table, letters, version, chosen, status, number):
         if status == "replayed" and killed_before == "mark":
             raise KeyboardInterrupt
-        rewrite(spark, table, letters, version, chosen, status, number)
+        rewrite(table, letters, version, chosen, status, number)
 
     def appending(*arguments, **named):
         if killed_before == "table":

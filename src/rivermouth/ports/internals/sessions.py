@@ -56,13 +56,17 @@ def keep_classes(spark: SparkSession) -> None:
 
 def cloned(spark: SparkSession) -> SparkSession:
     """A session with the same context and settings, whose SQL settings are its own."""
-    return type(spark)(spark.sparkContext, java_session(spark).cloneSession())
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - see the module
+
+    return SparkSession(spark.sparkContext, java_session(spark).cloneSession())
 
 
 def rehomed(frame: DataFrame, spark: SparkSession) -> DataFrame:
     """The same query in another session of the same context, whose SQL settings then hold for it."""
+    from pyspark.sql import DataFrame  # noqa: PLC0415 - see the module
+
     datasets = java_class(spark, "org.apache.spark.sql.classic.Dataset")
-    return type(frame)(datasets.ofRows(java_session(spark), frame._jdf.logicalPlan()), spark)
+    return DataFrame(datasets.ofRows(java_session(spark), frame._jdf.logicalPlan()), spark)
 
 
 def read_settings(spark: SparkSession) -> None:

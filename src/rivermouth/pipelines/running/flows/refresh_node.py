@@ -80,7 +80,7 @@ def refresh_node(
         return Done(run_snapshots(loaded, flow, context))
     evaluated = workspace.evaluate(flow.query, context.dataset, flow.at)
     if node.kind == "sink":
-        node = sinks.with_kafka_options(node, workspace.kafka)
+        node = sinks.with_resolved_options(node, workspace)
         return Done(*sinks.run_sink(node, flow, evaluated.frame, context, hooks.stopping, interval_s))
     if not evaluated.frame.isStreaming:
         evaluated = in_own_session(evaluated)

@@ -10,20 +10,27 @@ from rivermouth.domain.query.query_entry import QueryCounts
 from rivermouth.engine.query.sink_query import SinkWriter, run_sink_query
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from pyspark.sql import DataFrame
 
     from rivermouth.engine.query.query_run import QueryContext
     from rivermouth.pipelines.graph import FlowNode, Node
+    from rivermouth.pipelines.running.workspace import Workspace
 
 
-def with_kafka_options(node: Node, kafka: Callable[[Mapping[str, str]], Mapping[str, str]]) -> Node:
-    """A sink of Kafka with its own classes and what the project says of its cluster; other sinks as they are."""
+def with_resolved_options(node: Node, workspace: Workspace) -> Node:
+    """A sink with the options that its writer gets.
+
+    A ``path`` is resolved as each path of the pipeline is. A sink of Kafka has Kafka's own classes, and what the
+    project says of its cluster.
+    """
     sink: Any = node.sink
-    if (sink.format or "").lower() != "kafka":
-        return node
-    return replace(node, sink=replace(sink, options={**sink.options, **kafka(sink.options)}))
+    options = {
+        key: workspace.pipeline.located(value) if key.lower() == "path" else value
+        for key, value in sink.options.items()
+    }
+    if (sink.format or "").lower() == "kafka":
+        options |= workspace.kafka(options)
+    return replace(node, sink=replace(sink, options=options))
 
 
 def run_sink(
