@@ -34,7 +34,7 @@ def test_jobs_of_other_threads_and_times_are_not_counted(session):
         other = threading.Thread(target=spilling, args=(session.newSession(),))
         other.start()
         other.join()
-        assert session.range(10).count() == 10
+        assert len(session.range(10).collect()) == 10
     spilling(session)
     assert found.spilled_bytes == 0
     assert found.task_peak_bytes < 1 << 20

@@ -331,7 +331,7 @@ def test_of_an_inferred_column_no_digit_is_lost(spark):
     assert (four.reason, four.field, four.message) == ("FIELD_TYPE", "d", said)
     # As declared, they are what their types make of them.
     assert [each.reason for each in outcomes(spark, Json(schema=schema.jsonValue()), kept + lost)] == [None] * 7
-    found = outcomes(spark, form.arrays(), [b"[%s]" % each for each in kept + lost])
+    found = outcomes(spark, form.as_array(), [b"[%s]" % each for each in kept + lost])
     assert [each.reason for each in found] == [*[None] * 3, *["FIELD_TYPE"] * 4]
 
 
