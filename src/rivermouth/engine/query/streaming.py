@@ -123,7 +123,7 @@ def until_ended(query: StreamingQuery, stopping: threading.Event, look: Callable
         StreamingQueryException: It failed.
     """
     looks_at = time.monotonic() + _LOOK_EVERY_S
-    while not stopping.is_set() and not query.awaitTermination(_WAIT_S):  # type: ignore[arg-type] - takes fractions
+    while not stopping.is_set() and not query.awaitTermination(_WAIT_S):  # type: ignore[arg-type]  # takes fractions
         if time.monotonic() >= looks_at:
             look()
             looks_at = time.monotonic() + _LOOK_EVERY_S
