@@ -19,7 +19,7 @@ from rivermouth.decoding.json import json_fast_path, json_spark_parser, json_typ
 from rivermouth.decoding.json.json_fast_path import kept_type
 from rivermouth.decoding.times import time_texts
 from rivermouth.names import quoted
-from rivermouth.schemas import time_bounds
+from rivermouth.schemas import type_limits
 from rivermouth.schemas.json_limits import SAMPLED
 from rivermouth.spec import ChangeEnvelope
 
@@ -369,7 +369,7 @@ def of_seconds(text: str) -> str:
 
 
 def _time_since(number: str, micros: int) -> str:
-    first, last = time_bounds.limits(micros)
+    first, last = type_limits.time_range(micros)
     return f"timestamp_micros(CASE WHEN {number} BETWEEN {first} AND {last} THEN {number} * {micros} END)"
 
 
