@@ -236,6 +236,20 @@ def test_what_is_remembered_of_a_batch_that_was_never_committed_counts_for_nothi
     assert table.rows() == fold([records[0], records[2], late], tracked=True)
 
 
+def test_a_truncation_parts_the_last_place_of_a_version_from_those_before(spark, tmp_path):
+    table = Table(spark, tmp_path, sequence_by="seq", track_history_columns=["c"], apply_as_truncates="op = 'truncate'")
+    log = [
+        Record(0, 1, 1, (0, 0), "upsert", 3, 0, 1),
+        Record(0, 2, 2, (0, 0), "upsert", 4, 0, 2),
+        Record(0, 3, 3, (0, 0), "tombstone"),
+        Record(0, 4, 4, (1, 0), "truncate", 4),
+    ]
+    table.take(log[:3])
+    assert table.rows() == {(0, 0): [(3, 4, 0, 2, 0, 2)]}
+    table.take(log[3:])
+    assert table.rows() == fold(log, tracked=True) == {(0, 0): [(3, 4, 0, 1, 0, 1), (4, 4, 0, 2, 0, 2)]}
+
+
 def test_a_truncation_keeps_its_coordinates_where_they_are_the_key(spark, tmp_path):
     sink = {"keys": "kafka_partition", "sequence_by": "seq", "apply_as_truncates": "op = 'truncate'"}
     table = Table(spark, tmp_path, **sink)
