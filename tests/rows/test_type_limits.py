@@ -86,7 +86,6 @@ CASES = [
     ("b", "QUI", False),
     ("b", "Q UI=", False),
     ("b", "QU-=", False),
-    ("b", "QUI=QUI=", False),
 ]
 # A number, and whether a float is it to its last digit.
 FLOATS = [(16_777_216.0, True), (16_777_217.0, False), (0.1, False), (0.5, True), (1e39, False), (1e-50, False)]

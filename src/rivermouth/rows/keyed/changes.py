@@ -150,7 +150,10 @@ def _with_keys_of_tombstones(rows: DataFrame, flow: Flow) -> DataFrame:
     fields = ", ".join(
         f"{names.quoted(name)} {json_types.read_as(kind).simpleString()}" for name, kind in types.items()
     )
-    rows = rows.withColumn(_DOCUMENT, F.expr(f"from_json({text}, {names.literal(fields)})"))
+    absent = " OR ".join(f"{names.quoted(name)} IS NULL" for name in wanted)
+    # Only these keys are parsed: of null, from_json makes null.
+    key = f"IF({names.VALUE} IS NULL OR ({deletion} AND ({absent})), {text}, NULL)"
+    rows = rows.withColumn(_DOCUMENT, F.expr(f"from_json({key}, {names.literal(fields)})"))
     found = {name: key_parts.of_json(f"{_DOCUMENT}.{names.quoted(name)}", kind) for name, kind in types.items()}
     if len(wanted) == 1 and not isinstance(types[wanted[0]], _NESTED):
         [(name, kind)] = types.items()
