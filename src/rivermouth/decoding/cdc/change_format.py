@@ -19,10 +19,6 @@ from rivermouth.decoding.json import json_fast_path, json_spark_parser, json_typ
 from rivermouth.decoding.json.json_fast_path import kept_type
 from rivermouth.decoding.times import time_texts
 from rivermouth.names import quoted
-<<<<<<< HEAD
-from rivermouth.schemas import type_limits
-=======
->>>>>>> origin/main
 from rivermouth.schemas.json_limits import SAMPLED
 from rivermouth.spec import ChangeEnvelope
 
@@ -372,30 +368,6 @@ def _listed(schema: T.StructType) -> str:
     return f"array({', '.join(names.literal(field.name) for field in schema.fields)})"
 
 
-<<<<<<< HEAD
-def binlog_file(name: str) -> str:
-    """SQL of a binlog's name whose number has ten digits: after 999999 it gets longer, and would be less as text."""
-    first, number = (f"regexp_extract({name}, r'^(.*?)([0-9]*)\\z', {group})" for group in (1, 2))
-    return f"concat({first}, lpad({number}, 10, '0'))"
-
-
-def of_milliseconds(text: str) -> str:
-    """SQL of a timestamp from text with milliseconds since 1970; null where it is none."""
-    return _time_since(f"try_cast({text} AS BIGINT)", 1_000)
-
-
-def of_seconds(text: str) -> str:
-    """SQL of a timestamp from text with seconds since 1970; null where it is none."""
-    return _time_since(f"try_cast({text} AS BIGINT)", 1_000_000)
-
-
-def _time_since(number: str, micros: int) -> str:
-    first, last = type_limits.time_range(micros)
-    return f"timestamp_micros(CASE WHEN {number} BETWEEN {first} AND {last} THEN {number} * {micros} END)"
-
-
-=======
->>>>>>> origin/main
 def _done(read: Read) -> str:
     return f"__done_{read.number}"
 
