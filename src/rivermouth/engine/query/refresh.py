@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rivermouth import names
-from rivermouth.engine.query.query_batch import write_dead_letters
+from rivermouth.engine.query.query_batch import complete_dead_letters, write_dead_letters
 from rivermouth.engine.query.query_events import BatchWritten
 from rivermouth.engine.query.query_table import conformed
 from rivermouth.engine.query.streaming import failure
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
     from rivermouth.domain.query.query_entry import QueryEntry
     from rivermouth.engine.query.query_run import QueryRun
+
+
+NOTHING_NEW: Final = "no table that it reads has a new version"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ def decide(
     ]
     if changed or set(entry.sources) != set(sources):
         return Decision(computes=True, reason=f"new versions of {', '.join(changed) or 'what it reads'}")
-    return Decision(computes=False, reason="no table that it reads has a new version")
+    return Decision(computes=False, reason=NOTHING_NEW)
 
 
 def refresh(frame: DataFrame, sources: Mapping[str, int], run: QueryRun) -> None:
@@ -88,6 +91,25 @@ def refresh(frame: DataFrame, sources: Mapping[str, int], run: QueryRun) -> None
         _replace_rows(frame, sources, run)
     except RivermouthError:
         raise
+    except Exception as error:
+        raise failure(error, run) from error
+
+
+def complete(frame: DataFrame, run: QueryRun) -> None:
+    """Writes the dead letters of the newest refresh, if it ended between its commit and them.
+
+    Args:
+        frame: The batch query, over the versions that the refresh read.
+        run: The flow.
+
+    Raises:
+        QueryFailed: Spark could not compute or write them.
+
+    Guarantees:
+        Run twice: they are there once.
+    """
+    try:
+        complete_dead_letters(frame, run)
     except Exception as error:
         raise failure(error, run) from error
 

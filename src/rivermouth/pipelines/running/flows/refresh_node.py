@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rivermouth.domain.query.query_entry import NO_COUNTS, QueryCounts
 from rivermouth.engine.query import auto_cdc, query_batch, refresh
+from rivermouth.engine.query.nothing_new import has_nothing_new
 from rivermouth.engine.query.query_events import ViewUnchanged
 from rivermouth.engine.query.streaming import run_batch, run_query
 from rivermouth.pipelines.running.flows import sinks
@@ -90,6 +91,8 @@ def refresh_node(
         return _view(loaded, evaluated, run)
     if flow.once:
         return _once(evaluated, run, _batch(loaded, node, flow, evaluated, run))
+    if interval_s is None and has_nothing_new(workspace.session, run, _streamed_tables(loaded, evaluated.inputs)):
+        return Done(reason=refresh.NOTHING_NEW)
     batch = _batch(loaded, node, flow, evaluated, run)
     run.replaces = flow.cdc is None and len(node.flows) == 1 and needs_whole_result(evaluated.frame)
     mode = "complete" if run.replaces else "append"
@@ -127,6 +130,7 @@ def _view(loaded: Loaded, evaluated: Evaluated, run: QueryRun) -> Done:
         run.position.entry, run.fingerprint, sources, outside, deterministic=is_deterministic(analysed)
     )
     if not decision.computes:
+        refresh.complete(evaluated.frame, run)
         run.context.emit(ViewUnchanged(run.context.dataset, run.context.flow, decision.reason))
         return Done(reason=decision.reason)
     refresh.refresh(evaluated.frame, sources, run)
@@ -141,6 +145,16 @@ def versions(loaded: Loaded, inputs: tuple[Input, ...], analysed: str) -> tuple[
     files, places, outside = loaded.workspace.files_of_lake, dict[str, int](), list[str]()
     if any(name in analysed for name in _LOCAL_ROWS):
         outside.append("rows that the query itself holds")
+    for each in _behind_views(loaded, inputs):
+        if each.location is None:
+            outside.append(each.name)
+        else:
+            places[each.location] = (delta_table.commit_versions(files, each.location) or [-1])[-1]
+    return places, tuple(outside)
+
+
+def _behind_views(loaded: Loaded, inputs: Iterable[Input]) -> Iterator[Input]:
+    """What a query reads; in the place of views what these read."""
     waiting = list(inputs)
     while waiting:
         each = waiting.pop()
@@ -148,11 +162,13 @@ def versions(loaded: Loaded, inputs: tuple[Input, ...], analysed: str) -> tuple[
         node = loaded.graph.node(name) if name is not None else None
         if node is not None and node.kind == "view":
             waiting += node.inputs
-        elif each.location is None:
-            outside.append(each.name)
         else:
-            places[each.location] = (delta_table.commit_versions(files, each.location) or [-1])[-1]
-    return places, tuple(outside)
+            yield each
+
+
+def _streamed_tables(loaded: Loaded, inputs: Iterable[Input]) -> list[str]:
+    """The folders of the Delta tables that a query reads as streams, as far as they are known."""
+    return [each.location for each in _behind_views(loaded, inputs) if each.stream and each.location is not None]
 
 
 def is_deterministic(analysed: str) -> bool:
