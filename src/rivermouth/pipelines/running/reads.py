@@ -11,6 +11,7 @@ from rivermouth.ports.internals import sessions
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from rivermouth.engine.query.counted_view import CountedView
     from rivermouth.pipelines.spec import SourceLine
 
 
@@ -21,10 +22,12 @@ class Evaluated:
     Attributes:
         frame: What it returned.
         inputs: What it read.
+        views: Views with expectations that it read as streams.
     """
 
     frame: DataFrame
     inputs: tuple[Input, ...]
+    views: tuple[CountedView, ...] = ()
 
 
 @dataclass(slots=True)
@@ -36,12 +39,14 @@ class Reads:
         at: Where it is defined.
         schema: The schema of names without one, if the query says another than the pipeline's.
         found: By name, and whether it is a stream.
+        views: Views with expectations that it reads as streams.
     """
 
     dataset: str
     at: SourceLine
     schema: str | None = None
     found: dict[tuple[str, bool], Input] = field(default_factory=dict)
+    views: list[CountedView] = field(default_factory=list)
 
     def note(self, what: Input) -> None:
         """Keeps one more."""
