@@ -12,7 +12,7 @@ from rivermouth.engine.query.query_batch import write_dead_letters
 from rivermouth.engine.query.query_events import BatchWritten
 from rivermouth.engine.query.query_table import conformed
 from rivermouth.engine.query.streaming import failure
-from rivermouth.errors import CountsDisagree
+from rivermouth.errors import CountsDisagree, RivermouthError
 from rivermouth.ports.internals.observed import Observed
 from rivermouth.rows import row_expectations
 
@@ -79,10 +79,20 @@ def refresh(frame: DataFrame, sources: Mapping[str, int], run: QueryRun) -> None
         CommitLost: Another process wrote the entry first.
         CountsDisagree: Other rows were written than were counted.
         RowExpectationFailed: A row broke an expectation whose action is fail.
+        QueryFailed: Spark could not compute or write the rows or the dead letters.
 
     Guarantees:
         Stopped anywhere: the table has the rows of before, or all new ones. Readers see one or the other.
     """
+    try:
+        _replace_rows(frame, sources, run)
+    except RivermouthError:
+        raise
+    except Exception as error:
+        raise failure(error, run) from error
+
+
+def _replace_rows(frame: DataFrame, sources: Mapping[str, int], run: QueryRun) -> None:
     started, context = time.monotonic(), run.context
     entry = run.position.entry.after_refresh(sources, fingerprint=run.fingerprint)
     context.step("check")
@@ -90,16 +100,13 @@ def refresh(frame: DataFrame, sources: Mapping[str, int], run: QueryRun) -> None
     observed = Observed(routed, row_expectations.counting(context.expectations))
     rows = conformed(observed.rows.where(f"{names.ROUTE} = '{row_expectations.TABLE}'"), run.columns)
     context.step("write")
-    try:
-        position, commit = context.ledger.write(
-            rows,
-            run.position,
-            lambda: entry.counted(row_expectations.counted(context.expectations, observed.get())),
-            table_id=run.table_id,
-            replace=True,
-        )
-    except Exception as error:
-        raise failure(error, run) from error
+    position, commit = context.ledger.write(
+        rows,
+        run.position,
+        lambda: entry.counted(row_expectations.counted(context.expectations, observed.get())),
+        table_id=run.table_id,
+        replace=True,
+    )
     context.step("written")
     run.position, counts = position, position.entry.counts
     if commit.rows_written is not None and commit.rows_written != counts.written:
