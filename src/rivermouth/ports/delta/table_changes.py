@@ -1,0 +1,127 @@
+"""What happened in a Delta table between two versions, by its log: rows came, rows went, or nobody can know."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
+
+from rivermouth.domain.query.refresh_decision import SourceChange
+from rivermouth.ports.delta.delta_table import actions_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rivermouth.ports.lake.lake_files import LakeFiles
+
+_REPLACING: Final = ("CREATE", "REPLACE", "CLONE", "CONVERT", "RESTORE", "TRUNCATE")
+_SETTINGS: Final = ("SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "UPGRADE PROTOCOL", "CLUSTER BY")
+"""Operations that write the metadata of a table, and leave its columns as they are."""
+
+
+@dataclass
+class _Found:
+    """What the commits that were looked at did.
+
+    Attributes:
+        versions: How many changed rows.
+        came: Paths of files that were added, with rows that are new.
+        went: The same of removed files.
+        left: Paths of all files that were removed.
+        bytes: Size of the files that came and went.
+    """
+
+    versions: int = 0
+    came: set[str] = field(default_factory=set)
+    went: set[str] = field(default_factory=set)
+    left: set[str] = field(default_factory=set)
+    bytes: int = 0
+
+
+def change_of(files: LakeFiles, location: str, after: int, until: int) -> SourceChange:
+    """What the versions behind ``after`` up to ``until`` did to the rows of a table.
+
+    Args:
+        files: Reads the table's log.
+        location: The table's folder.
+        after: A version.
+        until: A later one, or the same.
+    """
+    found = _Found()
+    if until < after:
+        return SourceChange("lost", reason=f"it has no version {after} any more")
+    for version in range(after + 1, until + 1):
+        text = files.read(_log(location, version, "json"))
+        if text is None:
+            return SourceChange("lost", reason=f"its log no longer has version {version}")
+        if reason := _take(found, [json.loads(line) for line in actions_of(text)]):
+            return SourceChange("lost", until - after, f"{reason} in version {version}")
+    if not found.versions:
+        return SourceChange("same")
+    if gone := _missing(files, location, found.went | (found.came & found.left)):
+        return SourceChange("lost", found.versions, f"file {gone} of an older version was vacuumed")
+    kind: Any = "changed" if found.went else "appended"
+    return SourceChange(kind, found.versions, "", found.bytes, _bytes(files, location, until))
+
+
+def _take(found: _Found, actions: list[dict[str, Any]]) -> str:
+    """Adds one commit; says why it cannot be followed."""
+    info: dict[str, Any] = next((each["commitInfo"] for each in actions if "commitInfo" in each), {})
+    operation, parameters = str(info.get("operation", "")), info.get("operationParameters", {})
+    if operation.startswith(_REPLACING):
+        return f"it was made or filled again ({operation})"
+    if operation == "WRITE" and parameters.get("mode") == "Overwrite" and "predicate" not in parameters:
+        return "all of its rows were replaced"
+    if any("metaData" in each for each in actions) and not operation.startswith(_SETTINGS):
+        return f"its columns or settings were changed ({operation})"
+    changes = False
+    for name, paths in (("add", found.came), ("remove", found.went)):
+        for body in (each[name] for each in actions if name in each):
+            if name == "remove":
+                found.left.add(body["path"])
+            if body.get("dataChange"):
+                changes = True
+                paths.add(body["path"])
+                found.bytes += body.get("size") or 0
+    found.versions += changes
+    return ""
+
+
+def _missing(files: LakeFiles, location: str, paths: set[str]) -> str | None:
+    """One of these files that is not there any more; None where all are."""
+    listed: dict[str, set[str]] = {}
+    for path in map(unquote, sorted(paths)):
+        place = path if path.startswith("/") or ":/" in path else f"{location.rstrip('/')}/{path}"
+        folder, _, name = place.rpartition("/")
+        if folder not in listed:
+            listed[folder] = set(files.names(folder))
+        if name not in listed[folder]:
+            return name
+    return None
+
+
+def _bytes(files: LakeFiles, location: str, version: int) -> int | None:
+    """The size of a version, as its checksum says it; None where there is none."""
+    text = files.read(_log(location, version, "crc"))
+    if text is None:
+        return None
+    size = json.loads(text).get("tableSizeBytes")
+    return size if isinstance(size, int) else None
+
+
+def changed_by(files: LakeFiles, location: str, versions: Iterator[int]) -> str:
+    """The first of these versions that changed rows, in words; empty where none did."""
+    for version in versions:
+        text = files.read(_log(location, version, "json"))
+        if text is None:
+            return f"version {version} is not in its log any more"
+        actions = [json.loads(line) for line in actions_of(text)]
+        info: dict[str, Any] = next((each["commitInfo"] for each in actions if "commitInfo" in each), {})
+        if any(each.get(name, {}).get("dataChange") for each in actions for name in ("add", "remove")):
+            return f"{info.get('operation', 'a commit')} in version {version}"
+    return ""
+
+
+def _log(location: str, version: int, ending: str) -> str:
+    return f"{location.rstrip('/')}/_delta_log/{version:020d}.{ending}"
