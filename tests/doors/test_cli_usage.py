@@ -266,6 +266,19 @@ def test_an_error_of_ours_as_text_and_as_json(here, capsys):
     }
 
 
+def test_commands_about_flows_say_so_where_only_a_pipeline_is(here, capsys):
+    (here / "pipeline.yml").write_text("name: shop\n")
+    assert said(capsys, "rebuild", "orders") == (
+        1,
+        "",
+        (
+            "[FLOWS_NOT_FOUND] there are no flows here: rivermouth.yml is missing, and pipeline.yml defines a pipeline; "
+            "nothing was read\n"
+            "  hint: for a pipeline: rivermouth validate, plan, run, status, audit, dead-letters, tables describe\n"
+        ),
+    )
+
+
 def test_several_problems_at_once_in_json():
     problems = (ProjectNotFound(path="a.yml"), ProjectInvalid(at="b.yml:2", detail="no", fix="yes"))
     told = plain(ProjectProblems(count=2, file="b.yml", problems=problems))

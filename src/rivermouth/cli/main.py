@@ -39,6 +39,7 @@ from rivermouth.cli import (
 from rivermouth.cli.attend import Interrupted
 from rivermouth.cli.hints import naming_file
 from rivermouth.cli.output import Output, say, say_json, to_json
+from rivermouth.cli.pipelines import flows_not_found
 from rivermouth.cli.words import meant_by
 from rivermouth.errors import RivermouthError
 
@@ -115,7 +116,7 @@ def invoke(arguments: Sequence[str]) -> int:
     try:
         code = cli.main(list(arguments), prog_name="rivermouth", standalone_mode=False, obj=output)
     except RivermouthError as error:
-        output.error(error)
+        output.error(flows_not_found(error) or error)
         return FAILED
     except click.ClickException as error:
         _show_usage(error, output)

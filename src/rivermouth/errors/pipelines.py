@@ -270,3 +270,11 @@ class LettersNotReplayed(RivermouthError):
     code = "LETTERS_NOT_REPLAYED"
     what = "dead letters of {dataset} are not replayed: {detail}; nothing was written"
     hint = "rivermouth dead-letters discard {dataset}, once the rows are corrected where they come from"
+
+
+class PipelineAuditFailed(RivermouthError):
+    """Tables of a pipeline do not have what their ledgers say."""
+
+    code = "PIPELINE_AUDIT_FAILED"
+    what = "tables do not have what their ledgers say: {datasets}; nothing was changed"
+    hint = "rivermouth tables describe {first}"
