@@ -7,6 +7,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from rivermouth.errors import RivermouthError
+
 VIEWS = """
 CREATE MATERIALIZED VIEW rows_of AS
 SELECT id, upper(name) AS name, amount * 2 AS twice FROM facts WHERE amount >= 0;
@@ -179,3 +181,199 @@ def test_by_increments_a_view_equals_its_batch_query_and_plan_says_how(folder, s
         for step in lake.chance.choices(steps, weights, k=(0, 1, 2)[refresh % 3]):
             step()
         expected = lake.expected()
+
+
+TWO = """
+CREATE MATERIALIZED VIEW doubled AS SELECT id, amount * 2 AS twice FROM facts WHERE amount <> 3;
+CREATE MATERIALIZED VIEW by_name (CONSTRAINT known EXPECT (name IS NOT NULL) ON VIOLATION DROP ROW)
+REFRESH POLICY INCREMENTAL AS SELECT name, sum(amount) AS total FROM facts GROUP BY name;
+"""
+
+
+def two(rows):
+    """What ``TWO`` comes to."""
+    totals = defaultdict(int)
+    for row in rows:
+        totals[row["name"]] += row["amount"]
+    return {
+        "doubled": [(row["id"], row["amount"] * 2) for row in rows if row["amount"] != 3],
+        "by_name": [(name, total) for name, total in totals.items() if name is not None],
+    }
+
+
+def kinds_of(found):
+    return {name: each.refresh for name, each in found.items()}
+
+
+def check(folder, expected):
+    for name, rows in expected.items():
+        assert folder.rows(f"default.{name}") == sorted(rows, key=repr), name
+
+
+class _Stop(Exception):
+    """Ends a refresh at a step."""
+
+
+def test_ended_before_or_after_its_commit_a_view_is_right_with_the_next_run(folder):
+    folder.write("src/views.sql", TWO)
+    lake = Lake(folder, 5)
+    lake.insert("facts", 8)
+    folder.run()
+    for at in ("write", "written"):
+        lake.insert("facts", 3)
+
+        def step(name, at=at):
+            if name == at:
+                raise _Stop(name)
+
+        assert {each.result for each in folder.run(step=step).values()} == {"failed"}
+        if at == "write":
+            lake.insert("facts", 1)
+        found = folder.run()
+        if at == "write":
+            assert kinds_of(found) == {"doubled": "append", "by_name": "groups"}
+            # What was read is what was written, dropped and dead-lettered.
+            assert all(each.counts.read == each.counts.written + each.counts.dropped for each in found.values())
+        else:
+            assert kinds_of(found) == {"doubled": "nothing", "by_name": "nothing"}
+        check(folder, two(lake.rows["facts"]))
+    status = DeltaTable(lake.location("by_name")).history(1)[0]
+    assert '"refreshed": "groups"' in status["userMetadata"]
+
+
+def test_what_is_committed_while_a_view_is_refreshed_comes_with_the_next_refresh(folder, spark):
+    """The source is Spark's: rows are marked as deleted, and its change data feed is read once it is enabled."""
+    folder.write("src/views.sql", TWO)
+    place = f"delta.`{folder.folder}/lake/default/facts`"
+    spark.sql(
+        f"CREATE TABLE {place} (id BIGINT, name STRING, amount BIGINT) USING delta "
+        "TBLPROPERTIES (delta.enableDeletionVectors = true)"
+    )
+    spark.sql(f"INSERT INTO {place} SELECT id, concat('n', id % 7), id FROM range(0, 40, 1, 1)")
+
+    def rows():
+        return [row.asDict() for row in spark.sql(f"SELECT * FROM {place}").collect()]
+
+    folder.run()
+    check(folder, two(rows()))
+    spark.sql(f"INSERT INTO {place} VALUES (100, 'n1', 5)")
+    before, done = rows(), []
+
+    def step(name):
+        if name == "check" and not done:
+            done.append(spark.sql(f"INSERT INTO {place} VALUES (101, 'n2', 7)"))
+
+    assert kinds_of(folder.run(step=step, refresh=("doubled",))) == {"doubled": "append"}
+    check(folder, {"doubled": two(before)["doubled"]})
+    assert kinds_of(folder.run()) == {"doubled": "append", "by_name": "groups"}
+    check(folder, two(rows()))
+    spark.sql(f"DELETE FROM {place} WHERE id IN (3, 100)")
+    found = folder.run()
+    assert kinds_of(found) == {"doubled": "full", "by_name": "groups"}
+    assert found["by_name"].counts.read == 2
+    assert found["doubled"].reason == "1 new version of facts; rows of facts were changed or deleted"
+    check(folder, two(rows()))
+    spark.sql(f"ALTER TABLE {place} SET TBLPROPERTIES (delta.enableChangeDataFeed = true)")
+    spark.sql(f"INSERT INTO {place} VALUES (102, 'n5', 7)")
+    assert kinds_of(folder.run()) == {"doubled": "append", "by_name": "groups"}
+    spark.sql(f"UPDATE {place} SET amount = 1000 WHERE id = 4")
+    found = folder.run()
+    assert kinds_of(found) == {"doubled": "full", "by_name": "groups"}
+    assert found["by_name"].counts.read == 1
+    check(folder, two(rows()))
+
+
+def test_what_cannot_be_followed_is_computed_in_full_and_says_why(folder):
+    folder.write("src/views.sql", TWO)
+    lake = Lake(folder, 7)
+    lake.insert("facts", 8)
+    folder.run()
+    reasons = []
+
+    def refreshed():
+        found = folder.run()
+        assert kinds_of(found) == {"doubled": "full", "by_name": "full"}
+        check(folder, two(lake.rows["facts"]))
+        reasons.append(found["by_name"].reason)
+
+    table = pa.Table.from_pylist(lake.rows["facts"], SCHEMA)
+    write_deltalake(lake.location("facts"), table, mode="overwrite")
+    refreshed()
+    DeltaTable(lake.location("facts")).restore(1)
+    refreshed()
+    for name in ("doubled", "by_name"):
+        DeltaTable(lake.location(name)).delete()
+    refreshed()
+    lake.insert("facts", 1)
+    lake.insert("facts", 1)
+    (folder.folder / f"lake/default/facts/_delta_log/{3:020d}.json").unlink()
+    refreshed()
+    folder.write("src/views.sql", TWO.replace("amount <> 3", "3 <> amount").replace("known", "named"))
+    refreshed()
+    assert reasons == [
+        "1 new version of facts; facts: all of its rows were replaced in version 1",
+        "1 new version of facts; facts: it was made or filled again (RESTORE) in version 2",
+        "its table was changed by somebody else: DELETE in version 5",
+        "facts: its log no longer has version 3",
+        "its query or its expectations have changed",
+    ]
+
+
+def test_a_policy_is_kept_or_refused(folder):
+    folder.write(
+        "src/a.py",
+        "import dlt\n"
+        "@dlt.table(refresh_policy='incremental_strict')\n"
+        "def doubled():\n"
+        "    return spark.read.table('facts').selectExpr('amount * 2 AS twice')\n",
+    )
+    lake = Lake(folder, 3)
+    lake.insert("facts", 4)
+    assert kinds_of(folder.run()) == {"doubled": "full"}
+    lake.insert("facts", 1)
+    assert kinds_of(folder.run()) == {"doubled": "append"}
+    lake.delete("facts")
+    assert folder.plan()["doubled"].flows[0].action == "refused"
+    assert str(folder.run()["doubled"].error) == (
+        "[REFRESH_NOT_INCREMENTAL] materialized view doubled: refresh_policy is incremental_strict, and it cannot be "
+        "refreshed by increments: 1 new version of facts; rows of facts were changed or deleted; it was not refreshed\n"
+        "  at: src/a.py:2\n"
+        "  hint: rivermouth run --full-refresh doubled, once; or write another refresh_policy"
+    )
+    assert kinds_of(folder.run(full_refresh=("doubled",))) == {"doubled": "full"}
+    folder.write("src/a.py", "")
+    folder.write(
+        "src/b.sql", "CREATE MATERIALIZED VIEW n REFRESH POLICY INCREMENTAL AS SELECT count(*) AS n FROM facts"
+    )
+    with pytest.raises(RivermouthError) as refused:
+        folder.plan()
+    assert str(refused.value) == (
+        "[REFRESH_POLICY_REFUSED] materialized view n: refresh_policy is incremental, and its query aggregates all "
+        "rows, without GROUP BY; the pipeline was not run\n"
+        "  at: src/b.sql:1\n"
+        "  hint: write refresh_policy auto, or change the query"
+    )
+    for text, said in (
+        (
+            "@dlt.table(refresh_policy='often')\ndef n():\n    return spark.read.table('facts')\n",
+            (
+                "[DEFINITION_INVALID] table n: refresh_policy is 'often'; the pipeline was not run\n"
+                "  at: src/a.py:2\n"
+                "  hint: one of auto, full, incremental, incremental_strict"
+            ),
+        ),
+        (
+            "@dlt.table(refresh_policy='full')\ndef n():\n    return spark.readStream.table('facts')\n",
+            (
+                "[DEFINITION_INVALID] streaming table n: it has a refresh_policy, which is for materialized views; "
+                "the pipeline was not run\n"
+                "  at: src/a.py:2\n"
+                "  hint: remove refresh_policy"
+            ),
+        ),
+    ):
+        folder.write("src/b.sql", "")
+        folder.write("src/a.py", f"import dlt\n{text}")
+        with pytest.raises(RivermouthError) as refused:
+            folder.plan()
+        assert str(refused.value) == said

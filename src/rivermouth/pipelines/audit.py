@@ -173,10 +173,14 @@ def _letter_problems(log: _Log, letters: Mapping[tuple[str, int], int]) -> Itera
     """Entries whose dead letters are more or fewer than they say.
 
     Dead letters are written after the entry of their batch. Those of the newest one may come with the next update.
+    Those of a view are deleted when it is computed in full.
     """
     for flow, entries in log.entries.items():
+        replaced = max((each.number for each in entries if each.refreshed == "full"), default=-1)
         for entry in entries:
             there, said = letters.get((flow, entry.number), 0), entry.counts.dead_lettered
+            if not there and entry.number < replaced:
+                continue
             if there != said and (there or entry is not entries[-1]):
                 yield f"entry {entry.number} of {flow} says {said:,} rows dead-lettered, and there are {there:,}"
 

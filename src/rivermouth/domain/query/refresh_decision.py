@@ -30,6 +30,7 @@ class SourceChange:
         reason: Why it is lost.
         changed_bytes: Size of the files that came and went.
         bytes: Size of the table; None where it is not known.
+        same_settings: Whether its settings are those of before, so that its change data feed tells all or nothing.
     """
 
     kind: Literal["same", "appended", "changed", "lost"]
@@ -37,6 +38,7 @@ class SourceChange:
     reason: str = ""
     changed_bytes: int = 0
     bytes: int | None = None
+    same_settings: bool = True
 
     def and_then(self, kind: Literal["same", "appended", "changed", "lost"]) -> SourceChange:
         """The change with another one behind it."""

@@ -22,7 +22,7 @@ from rivermouth.names import quoted
 from rivermouth.ports.delta.delta_merge import merge
 from rivermouth.ports.internals.observed import Observed
 from rivermouth.ports.internals.persisted import computed, held_bytes
-from rivermouth.ports.internals.view_plan import KEY
+from rivermouth.ports.internals.query_plans import KEY
 from rivermouth.rows import row_expectations
 from rivermouth.rows.keyed.merge_plan import Merge
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from rivermouth.domain.query.view_rules import Way
     from rivermouth.engine.query.query_run import QueryRun
     from rivermouth.ports.delta.delta_table import Commit
-    from rivermouth.ports.internals.view_plan import ViewPlan
+    from rivermouth.ports.internals.query_plans import ViewPlan
 
 _NEW: Final = "__new"
 _ADDED: Final = ("insert", "update_postimage")
@@ -114,6 +114,8 @@ def _write(frame: DataFrame, entry: QueryEntry, run: QueryRun, *, replaces: bool
     context.step("written")
     run.position = position
     _check(commit, commit.rows_written, run)
+    if replaces:
+        context.dead_letters.forget_before(frame.sparkSession, position.entry)
     if position.entry.counts.dead_lettered:
         write_dead_letters(routed, run)
 

@@ -181,7 +181,7 @@ def _flow(loaded: Loaded, node: Node, flow: FlowNode, pending: Mapping[str, froz
             reason += "; its query has changed, and rows that are in the table stay as they are"
     if replaces:
         reason += "; each batch replaces all rows"
-    return PlannedFlow(flow.name, flow.kind, action, reason, stateful, ("nothing",))
+    return PlannedFlow(flow.name, flow.kind, action, reason, stateful)
 
 
 def _state(loaded: Loaded, node: Node, evaluated: Evaluated, context: QueryContext) -> ViewState:
@@ -205,7 +205,7 @@ def _view(state: ViewState, flow: FlowNode, pending: Mapping[str, frozenset[Effe
     reason = found[first]
     if not for_sure:
         tables = ", ".join(table_name(path) for path in waiting)
-        reason = f"by what {tables} will get in this update"
+        reason = f"what {tables} will get in this update decides"
     return PlannedFlow(flow.name, flow.kind, first, reason, or_else=tuple(a for a in _BY_WEIGHT if a in found)[1:])
 
 

@@ -23,13 +23,12 @@ from rivermouth.errors import (
 from rivermouth.names import did_you_mean
 from rivermouth.pipelines.graph import Declared, FlowNode, Graph, Node, circle
 from rivermouth.pipelines.running.declared_columns import declared_columns, united
-from rivermouth.pipelines.running.flows.views import read_by
-from rivermouth.pipelines.running.reads import Evaluated, each_once
+from rivermouth.pipelines.running.reads import Evaluated, each_once, read_by
 from rivermouth.pipelines.spec import VIEWS, AutoCdc, Dataset, PythonQuery
 from rivermouth.pipelines.sql.qualifiers import without_qualifiers
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.internals import query_plans
-from rivermouth.ports.internals.view_plan import ViewPlan
+from rivermouth.ports.internals.query_plans import ViewPlan
 from rivermouth.schemas.column_types import nullable_columns
 
 if TYPE_CHECKING:

@@ -30,6 +30,7 @@ class _Found:
         went: The same of removed files.
         left: Paths of all files that were removed.
         bytes: Size of the files that came and went.
+        same_settings: Whether none of the commits wrote settings of the table.
     """
 
     versions: int = 0
@@ -37,6 +38,7 @@ class _Found:
     went: set[str] = field(default_factory=set)
     left: set[str] = field(default_factory=set)
     bytes: int = 0
+    same_settings: bool = True
 
 
 def change_of(files: LakeFiles, location: str, after: int, until: int) -> SourceChange:
@@ -62,7 +64,8 @@ def change_of(files: LakeFiles, location: str, after: int, until: int) -> Source
     if gone := _missing(files, location, found.went | (found.came & found.left)):
         return SourceChange("lost", found.versions, f"file {gone} of an older version was vacuumed")
     kind: Any = "changed" if found.went else "appended"
-    return SourceChange(kind, found.versions, "", found.bytes, _bytes(files, location, until))
+    size = _bytes(files, location, until)
+    return SourceChange(kind, found.versions, "", found.bytes, size, found.same_settings)
 
 
 def _take(found: _Found, actions: list[dict[str, Any]]) -> str:
@@ -71,10 +74,12 @@ def _take(found: _Found, actions: list[dict[str, Any]]) -> str:
     operation, parameters = str(info.get("operation", "")), info.get("operationParameters", {})
     if operation.startswith(_REPLACING):
         return f"it was made or filled again ({operation})"
-    if operation == "WRITE" and parameters.get("mode") == "Overwrite" and "predicate" not in parameters:
+    if operation == "WRITE" and parameters.get("mode") == "Overwrite" and not parameters.get("predicate"):
         return "all of its rows were replaced"
-    if any("metaData" in each for each in actions) and not operation.startswith(_SETTINGS):
-        return f"its columns or settings were changed ({operation})"
+    if any("metaData" in each for each in actions):
+        found.same_settings = False
+        if not operation.startswith(_SETTINGS):
+            return f"its columns or settings were changed ({operation})"
     changes = False
     for name, paths in (("add", found.came), ("remove", found.went)):
         for body in (each[name] for each in actions if name in each):

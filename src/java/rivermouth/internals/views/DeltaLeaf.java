@@ -3,12 +3,15 @@ package rivermouth.internals.views;
 import java.util.Map;
 
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.delta.Snapshot;
+import org.apache.spark.sql.delta.SnapshotDescriptor;
 import org.apache.spark.sql.delta.files.TahoeLogFileIndex;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 
 import scala.Function1;
+import scala.Option;
 import scala.runtime.AbstractPartialFunction;
 
 /** Where an analysed query reads a Delta table, and the same at one version. */
@@ -33,6 +36,14 @@ final class DeltaLeaf {
         return index.snapshotAtAnalysis().version();
     }
 
+    /** The version that a query was analysed for, with all of its files: queries only keep what describes it. */
+    static Snapshot snapshot(TahoeLogFileIndex index) {
+        SnapshotDescriptor known = index.snapshotAtAnalysis();
+        return known instanceof Snapshot
+                ? (Snapshot) known
+                : index.deltaLog().getSnapshotAt(known.version(), Option.empty(), index.catalogTableOpt(), false);
+    }
+
     /** The node with files that stay those of a version, whatever is committed until it is run. */
     private static LogicalPlan with(LogicalRelation relation, TahoeLogFileIndex index) {
         HadoopFsRelation files = (HadoopFsRelation) relation.relation();
@@ -40,7 +51,7 @@ final class DeltaLeaf {
                 index.spark(),
                 index.deltaLog(),
                 index.path(),
-                index.snapshotAtAnalysis(),
+                snapshot(index),
                 index.catalogTableOpt(),
                 index.partitionFilters(),
                 true);

@@ -29,7 +29,6 @@ import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.Dataset$;
 import org.apache.spark.sql.classic.SparkSession;
-import org.apache.spark.sql.delta.Snapshot;
 import org.apache.spark.sql.delta.commands.cdc.CDCReader$;
 import org.apache.spark.sql.delta.files.TahoeLogFileIndex;
 
@@ -94,7 +93,7 @@ public final class ViewPlan {
                 DeltaLeaf.version(index),
                 spark,
                 Option.empty(),
-                Option.apply((Snapshot) index.snapshotAtAnalysis()),
+                Option.apply(DeltaLeaf.snapshot(index)),
                 coarse,
                 Option.empty());
     }

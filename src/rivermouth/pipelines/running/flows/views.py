@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from rivermouth.domain.query.query_entry import fingerprint
 from rivermouth.domain.query.refresh_decision import SourceChange, ViewState
 from rivermouth.domain.query.view_tree import plain_path
 from rivermouth.engine.query.refresh import ViewSource
+from rivermouth.pipelines.running.reads import read_by
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.table_changes import change_of, changed_by
 from rivermouth.ports.internals.delta_snapshot import table_state
-from rivermouth.ports.internals.query_plans import analysed_plan
-from rivermouth.ports.internals.view_plan import ViewPlan
+from rivermouth.ports.internals.query_plans import ViewPlan, analysed_plan
 from rivermouth.schemas.type_widening import widens
 
 if TYPE_CHECKING:
@@ -26,14 +26,13 @@ if TYPE_CHECKING:
     from rivermouth.domain.query.query_entry import QueryEntry
     from rivermouth.domain.query.view_tree import PlanNode
     from rivermouth.engine.query.query_run import QueryContext
-    from rivermouth.pipelines.graph import Input, Node
+    from rivermouth.pipelines.graph import Node
     from rivermouth.pipelines.names import TableName
     from rivermouth.pipelines.running.load import Loaded
     from rivermouth.pipelines.running.reads import Evaluated
     from rivermouth.ports.delta.query_ledger import QueryPosition
     from rivermouth.ports.lake.lake_files import LakeFiles
 
-_LOCAL_ROWS: Final = ("LocalRelation", "LogicalRDD", "ExternalRDD")
 _FEED: Final = "delta.enableChangeDataFeed"
 
 
@@ -75,6 +74,10 @@ def view_of(
     locations, outside = read_by(evaluated.inputs, plan.tree, _finder(loaded))
     sources = _sources(loaded, plan.tree, locations, entry)
     changes = {path: _change(files, entry, path, each) for path, each in sources.items()}
+    sources = {
+        path: replace(each, has_feed=changes[path].same_settings and _has_feed(loaded, path, changes[path]))
+        for path, each in sources.items()
+    }
     there = {} if columns is None else {each.name.lower(): each.dataType for each in columns}
     unfit = (
         each.name.lower()
@@ -104,28 +107,6 @@ def policy_of(node: Node) -> str:
     return said or "auto"
 
 
-def read_by(
-    inputs: Sequence[Input], tree: PlanNode, find: Callable[[str], Node | None]
-) -> tuple[list[str], tuple[str, ...]]:
-    """The folders of the Delta tables that a query names, and what else it reads.
-
-    Rows that a function made are not in the text of the analysed query: another call may make others.
-    """
-    places, outside, waiting = list[str](), list[str](), list(inputs)
-    if any(name in node.op for node in tree.walk() for name in _LOCAL_ROWS):
-        outside.append("rows that the query itself holds")
-    while waiting:
-        each = waiting.pop()
-        node = find(each.name) if each.inside else None
-        if node is not None and node.kind == "view":
-            waiting += node.inputs
-        elif each.location is None:
-            outside.append(each.name)
-        else:
-            places.append(each.location)
-    return places, tuple(outside)
-
-
 def _finder(loaded: Loaded) -> Callable[[str], Node | None]:
     def find(name: str) -> Node | None:
         resolved: TableName | None = loaded.graph.names.resolve(name)
@@ -135,11 +116,9 @@ def _finder(loaded: Loaded) -> Callable[[str], Node | None]:
 
 
 def _sources(loaded: Loaded, tree: PlanNode, locations: Sequence[str], entry: QueryEntry) -> dict[str, ViewSource]:
-    session, found = loaded.workspace.session, dict[str, ViewSource]()
+    found = dict[str, ViewSource]()
     for table in tree.reads():
-        known = entry.sources.get(table.path, -1)
-        feed = known != -1 and table_state(session, table.path).properties.get(_FEED) == "true"
-        found[table.path] = ViewSource(table.version, table.id, known, has_feed=feed)
+        found[table.path] = ViewSource(table.version, table.id, entry.sources.get(table.path, -1))
     for location in locations:  # those that the function of a query reads, and of which its result tells no more
         if (path := plain_path(location)) not in found:
             files = loaded.workspace.files_of_lake
@@ -156,6 +135,12 @@ def _change(files: LakeFiles, entry: QueryEntry, path: str, source: ViewSource) 
     if source.known == source.version:
         return SourceChange("same")
     return change_of(files, path, source.known, source.version)
+
+
+def _has_feed(loaded: Loaded, path: str, change: SourceChange) -> bool:
+    if change.kind not in ("appended", "changed"):
+        return False
+    return table_state(loaded.workspace.session, path).properties.get(_FEED) == "true"
 
 
 def _fingerprint(evaluated: Evaluated, tree: PlanNode, context: QueryContext) -> str:
