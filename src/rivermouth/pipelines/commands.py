@@ -151,11 +151,24 @@ def updated(loaded: Loaded, options: UpdateOptions, stopping: threading.Event | 
     update = Update(loaded, log.hear, stopping or threading.Event(), options.step)
     keep_known(loaded)
     with log.of_update(options.selection):
+        for note in _notes(loaded):
+            log.hear(note)
         chosen = prepare_selection(loaded, options.selection, log.hear)
         follow = loaded.pipeline.settings.continuous if options.follow is None else options.follow
         outcomes = update.follow(chosen) if follow else update.run(chosen)
         log.finished(outcomes, stopped=update.stopping.is_set())
     return outcomes
+
+
+def _notes(loaded: Loaded) -> Iterator[Note]:
+    """What is written in the pipeline's files and changes nothing here."""
+    for at, text in loaded.definitions.notes:
+        yield Note("", "", f"{at}: {text}")
+    for each in loaded.definitions.datasets:
+        for expectation in each.expectations if each.kind in VIEWS else ():
+            if expectation.action == "warn":
+                text = f"view {each.name}: rows of a view are not counted, so expectation {expectation.name} does nothing"
+                yield Note("", "", f"{each.at}: {text}; write it at the table that reads the view")
 
 
 @contextmanager

@@ -201,7 +201,8 @@ class _Walk:
         if node.op in _GROUPS:
             return self._group(node, groups=groups)
         if node.op == "Union":
-            return self._union(node)
+            self._union(node)
+            return None
         if node.op == "Join":
             return self._join(node, groups=groups)
         if node.op in _ROW_BY_ROW and len(node.children) == 1:
