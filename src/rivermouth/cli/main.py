@@ -40,7 +40,7 @@ from rivermouth.cli.attend import Interrupted
 from rivermouth.cli.hints import naming_file
 from rivermouth.cli.output import Output, say, say_json, to_json
 from rivermouth.cli.pipelines import flows_not_found
-from rivermouth.cli.words import meant_by
+from rivermouth.cli.words import meant_by, without_guesses
 from rivermouth.errors import RivermouthError
 
 DONE: Final = 0
@@ -154,6 +154,7 @@ def _terminated(number: int, _frame: FrameType | None) -> None:
 
 def _show_usage(error: click.ClickException, output: Output) -> None:
     meant = meant_by(error)
+    error = without_guesses(error, meant)
     if not output.json:
         said = io.StringIO()
         error.show(said)

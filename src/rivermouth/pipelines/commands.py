@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rivermouth.engine.flow.failures import keep_unstarted
+from rivermouth.engine.query.query_events import Note
 from rivermouth.errors import PipelineFailed, RivermouthError
 from rivermouth.pipelines.running.known import UNSTARTED
 from rivermouth.pipelines.running.pipeline import Pipeline
 from rivermouth.pipelines.selection import Selection
 from rivermouth.pipelines.settings.find import find_pipelines, single_files
 from rivermouth.pipelines.settings.project_file import expanded_configuration
+from rivermouth.pipelines.spec import VIEWS
 from rivermouth.ports.lake.lake_writer import LakeWriter
 from rivermouth.project.commands.managed_session import NO_HOOKS, ManagedSession, RunHooks
 from rivermouth.project.file.reading import FILE_NAME
@@ -167,7 +169,7 @@ def _notes(loaded: Loaded) -> Iterator[Note]:
     for each in loaded.definitions.datasets:
         for expectation in each.expectations if each.kind in VIEWS else ():
             if expectation.action == "warn":
-                text = f"view {each.name}: rows of a view are not counted, so expectation {expectation.name} does nothing"
+                text = f"expectation {expectation.name} only warns, and rows of view {each.name} are not counted"
                 yield Note("", "", f"{each.at}: {text}; write it at the table that reads the view")
 
 

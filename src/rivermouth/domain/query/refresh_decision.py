@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from rivermouth.domain.query.view_rules import Way, changes_by_itself, never_by_increments, way_of
+from rivermouth.domain.query.view_rules import (
+    Way,
+    calls_users_code,
+    changes_by_itself,
+    never_by_increments,
+    way_of,
+)
 from rivermouth.domain.query.view_tree import table_name
 
 if TYPE_CHECKING:
@@ -28,7 +34,8 @@ class SourceChange:
             ``lost``: what happened cannot be known, or all of its rows were replaced.
         versions: How many versions brought that.
         reason: Why it is lost.
-        changed_bytes: Size of the files that came and went.
+        changed_bytes: How much of the files that came and went is new or gone.
+        feed_bytes: The same as its change data feed has it.
         bytes: Size of the table; None where it is not known.
         same_settings: Whether its settings are those of before, so that its change data feed tells all or nothing.
     """
@@ -37,6 +44,7 @@ class SourceChange:
     versions: int = 0
     reason: str = ""
     changed_bytes: int = 0
+    feed_bytes: int = 0
     bytes: int | None = None
     same_settings: bool = True
 
@@ -62,6 +70,7 @@ class ViewState:
         outside: What else it reads, of which nobody knows whether it has changed.
         changed_by_others: What somebody else did to its own table; empty where nobody did.
         lacks_letters: Whether dead letters of its newest refresh are missing.
+        judged: Nodes that judge its rows by its expectations.
         has_letters: Whether one of its expectations makes dead letters.
         unfit_columns: Columns of its query that its table lacks, or has in a type that is not theirs.
         policy: Its ``refresh_policy``.
@@ -74,6 +83,7 @@ class ViewState:
     outside: tuple[str, ...] = ()
     changed_by_others: str = ""
     lacks_letters: bool = False
+    judged: tuple[PlanNode, ...] = ()
     has_letters: bool = False
     unfit_columns: frozenset[str] = frozenset()
     policy: str = "auto"
@@ -143,7 +153,12 @@ def _unknown(view: ViewState) -> str:
     """Why it has to be computed, whatever happened to its tables."""
     if view.outside:
         return f"it reads {view.outside[0]}, and nobody knows whether that has changed"
-    return changes_by_itself(view.tree)
+    return changes_by_itself(view.tree) or _judged(view, changes_by_itself)
+
+
+def _judged(view: ViewState, rule: Callable[..., str]) -> str:
+    """The first reason that a rule finds in the expectations."""
+    return next(filter(None, (rule(each, "an expectation") for each in view.judged)), "")
 
 
 def _new(changed: Mapping[str, SourceChange]) -> str:
@@ -163,6 +178,8 @@ def _incremental(view: ViewState, changed: Mapping[str, SourceChange]) -> Way | 
     found = way_of(view.tree, changed)
     if isinstance(found, str):
         return found
+    if reason := _judged(view, calls_users_code):
+        return reason
     if found.kind == "append":
         gone = next((path for path, each in changed.items() if each.kind == "changed"), None)
         return found if gone is None else f"rows of {table_name(gone)} were changed or deleted"

@@ -127,14 +127,19 @@ class _Full(Exception):
     """The rules know no increment, for this reason."""
 
 
-def changes_by_itself(tree: PlanNode) -> str:
-    """Why the result may be another one though no table has changed; empty where it is not."""
+def changes_by_itself(tree: PlanNode, what: str = "its query") -> str:
+    """Why the result may be another one though no table has changed; empty where it is not.
+
+    Args:
+        tree: The query, or a part of it.
+        what: What that is, in words.
+    """
     for node in tree.walk():
         if node.unsure:
-            return f"its query calls {node.unsure[0]}(), which says something else each time"
+            return f"{what} calls {node.unsure[0]}(), which says something else each time"
         for name in sorted(node.functions - _NO_TIME):
             if name.startswith("Current") or name in _OF_ITS_TIME:
-                return "its query depends on the time, the session or the user"
+                return f"{what} depends on the time, the session or the user"
     return ""
 
 
@@ -146,7 +151,7 @@ def way_of(tree: PlanNode, changed: Collection[str]) -> Way | str:
         changed: Folders of tables.
     """
     paths = frozenset(map(plain_path, changed))
-    if reason := changes_by_itself(tree) or _of_users(tree):
+    if reason := changes_by_itself(tree) or calls_users_code(tree):
         return reason
     try:
         walk = _Walk(paths)
@@ -170,9 +175,10 @@ def _paths(tree: PlanNode) -> list[str]:
     return list(dict.fromkeys(each.path for each in tree.reads()))
 
 
-def _of_users(tree: PlanNode) -> str:
+def calls_users_code(tree: PlanNode, what: str = "its query") -> str:
+    """Why it is not known what the query does; empty where it is."""
     if any(node.functions & _OF_USERS for node in tree.walk()):
-        return "its query calls a user's own function, whose code may have changed"
+        return f"{what} calls a user's own function, whose code may have changed"
     return ""
 
 

@@ -18,6 +18,7 @@ class TableRead:
         id: Delta's UUID of the table.
         fixed: Whether the query itself names that version.
         plain: Whether its columns alone are read, and nothing of its files such as ``_metadata``.
+        feed: Whether its change data feed is enabled.
     """
 
     path: str
@@ -25,6 +26,7 @@ class TableRead:
     id: str
     fixed: bool
     plain: bool
+    feed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,12 @@ class PlanNode:
         yield self
         for each in (*self.children, *self.subqueries):
             yield from each.walk()
+
+    def nodes(self) -> Iterator[PlanNode]:
+        """All nodes of the query without those of subqueries, so that each number is there once."""
+        yield self
+        for each in self.children:
+            yield from each.nodes()
 
     def reads(self) -> Iterator[TableRead]:
         """The Delta tables that are read, as they were when the query was analysed."""

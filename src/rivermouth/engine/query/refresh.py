@@ -132,7 +132,7 @@ def _changed(
     plan: ViewPlan, how: Way, sources: Mapping[str, ViewSource], kinds: Sequence[str] | None
 ) -> list[DataFrame]:
     """The rows that changed in each table of the way; of some kinds of changes, or of all."""
-    paths = {node.number: node.table.path for node in plan.tree.walk() if node.table is not None}
+    paths = {node.number: node.table.path for node in plan.tree.nodes() if node.table is not None}
     found = []
     for leaf in how.leaves:
         source = sources[paths[leaf]]

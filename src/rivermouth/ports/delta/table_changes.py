@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from rivermouth.domain.query.refresh_decision import SourceChange
+from rivermouth.ports.delta.delta_log import vector_path
 from rivermouth.ports.delta.delta_table import actions_of
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 _REPLACING: Final = ("CREATE", "REPLACE", "CLONE", "CONVERT", "RESTORE", "TRUNCATE")
 _SETTINGS: Final = ("SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "UPGRADE PROTOCOL", "CLUSTER BY")
 """Operations that write the metadata of a table, and leave its columns as they are."""
+_COLUMN_MAPPING: Final = "delta.columnMapping."
+"""Properties that give the columns other names in files."""
 
 
 @dataclass
@@ -29,7 +32,9 @@ class _Found:
         came: Paths of files that were added, with rows that are new.
         went: The same of removed files.
         left: Paths of all files that were removed.
-        bytes: Size of the files that came and went.
+        others: Paths of the files beside them: those of the change data feed, and deletion vectors.
+        bytes: How much of the files that came and went is new or gone.
+        feed_bytes: The same as the change data feed has it.
         same_settings: Whether none of the commits wrote settings of the table.
     """
 
@@ -37,7 +42,9 @@ class _Found:
     came: set[str] = field(default_factory=set)
     went: set[str] = field(default_factory=set)
     left: set[str] = field(default_factory=set)
+    others: set[str] = field(default_factory=set)
     bytes: int = 0
+    feed_bytes: int = 0
     same_settings: bool = True
 
 
@@ -61,11 +68,11 @@ def change_of(files: LakeFiles, location: str, after: int, until: int) -> Source
             return SourceChange("lost", until - after, f"{reason} in version {version}")
     if not found.versions:
         return SourceChange("same")
-    if gone := _missing(files, location, found.went | (found.came & found.left)):
+    if gone := _missing(files, location, found.went | (found.came & found.left) | found.others):
         return SourceChange("lost", found.versions, f"file {gone} of an older version was vacuumed")
     kind: Any = "changed" if found.went else "appended"
     size = _bytes(files, location, until)
-    return SourceChange(kind, found.versions, "", found.bytes, size, found.same_settings)
+    return SourceChange(kind, found.versions, "", found.bytes, found.feed_bytes, size, found.same_settings)
 
 
 def _take(found: _Found, actions: list[dict[str, Any]]) -> str:
@@ -78,19 +85,46 @@ def _take(found: _Found, actions: list[dict[str, Any]]) -> str:
         return "all of its rows were replaced"
     if any("metaData" in each for each in actions):
         found.same_settings = False
-        if not operation.startswith(_SETTINGS):
+        if not operation.startswith(_SETTINGS) or _COLUMN_MAPPING in json.dumps(parameters):
             return f"its columns or settings were changed ({operation})"
-    changes = False
-    for name, paths in (("add", found.came), ("remove", found.went)):
-        for body in (each[name] for each in actions if name in each):
-            if name == "remove":
-                found.left.add(body["path"])
-            if body.get("dataChange"):
-                changes = True
-                paths.add(body["path"])
-                found.bytes += body.get("size") or 0
-    found.versions += changes
+    _take_files(found, actions)
     return ""
+
+
+def _take_files(found: _Found, actions: list[dict[str, Any]]) -> None:
+    """Adds the files of one commit."""
+    bodies = {name: [each[name] for each in actions if name in each] for name in ("add", "remove", "cdc")}
+    found.left |= {each["path"] for each in bodies["remove"]}
+    found.others |= {each["path"] for each in bodies["cdc"]}
+    came, went = ([each for each in bodies[name] if each.get("dataChange")] for name in ("add", "remove"))
+    if not came and not went:
+        return
+    found.versions += 1
+    found.came |= {each["path"] for each in came}
+    found.went |= {each["path"] for each in went}
+    found.others |= {path for each in (*came, *went) if (path := vector_path(each.get("deletionVector") or {}))}
+    size = _new_bytes(came, went)
+    found.bytes += size
+    found.feed_bytes += sum(each.get("size") or 0 for each in bodies["cdc"]) or size
+
+
+def _new_bytes(came: list[dict[str, Any]], went: list[dict[str, Any]]) -> int:
+    """The size of the files; of one in which rows were marked as deleted only the part that these rows take."""
+    marked = {each["path"]: _deleted_rows(each) for each in went}
+    size = sum(each.get("size") or 0 for each in went if each["path"] not in {other["path"] for other in came})
+    for each in came:
+        whole, rows = each.get("size") or 0, json.loads(each.get("stats") or "{}").get("numRecords")
+        if each["path"] not in marked:
+            size += whole
+        elif not rows:
+            size += 2 * whole
+        else:
+            size += whole * abs(_deleted_rows(each) - marked[each["path"]]) // rows
+    return size
+
+
+def _deleted_rows(body: dict[str, Any]) -> int:
+    return (body.get("deletionVector") or {}).get("cardinality") or 0
 
 
 def _missing(files: LakeFiles, location: str, paths: set[str]) -> str | None:

@@ -94,7 +94,8 @@ final class DeltaLeaf {
             if (!moves(plan)) {
                 return otherwise.apply(plan);
             }
-            return (B) with((LogicalRelation) (LogicalPlan) plan, newest.get(path(index(plan))));
+            TahoeLogFileIndex mine = index(plan);
+            return (B) with((LogicalRelation) (LogicalPlan) plan, newest.getOrDefault(path(mine), mine));
         }
     }
 }

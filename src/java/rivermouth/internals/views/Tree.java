@@ -26,6 +26,9 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /** An analysed query as plain values: what each node does, what it reads, and which columns it hands on. */
 final class Tree {
+    /** Columns that rows have besides the table's own when its changes are read. */
+    private static final Set<String> OF_CHANGES = Set.of("_change_type", "_commit_version", "_commit_timestamp");
+
     private final Set<String> seenAsOfVersion;
     private int number;
 
@@ -139,7 +142,8 @@ final class Tree {
         }
         boolean plain = true;
         for (Attribute each : CollectionConverters.asJava(plan.output())) {
-            plain &= columns.contains(each.name().toLowerCase(java.util.Locale.ROOT));
+            String name = each.name().toLowerCase(java.util.Locale.ROOT);
+            plain &= columns.contains(name) && !OF_CHANGES.contains(name);
         }
         String path = DeltaLeaf.path(index);
         return Map.of(
@@ -147,7 +151,12 @@ final class Tree {
                 "version", DeltaLeaf.version(index),
                 "id", index.snapshotAtAnalysis().metadata().id(),
                 "fixed", seenAsOfVersion.contains(path + "@" + DeltaLeaf.version(index)),
-                "plain", plain);
+                "plain", plain,
+                "feed", index.snapshotAtAnalysis()
+                        .metadata()
+                        .configuration()
+                        .get("delta.enableChangeDataFeed")
+                        .contains("true"));
     }
 
     /** Whether it says something else each time, itself and not by its parts; aggregates do so by the order of rows. */

@@ -43,15 +43,20 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 public final class ViewPlan {
     private final SparkSession spark;
+    /** The query as Spark runs it: what WITH names is computed once where that matters. */
+    private final LogicalPlan query;
+    /** The same as one tree. */
     private final LogicalPlan plan;
     private final Set<String> seenAsOfVersion = new HashSet<>();
 
     public ViewPlan(Dataset<Row> frame) {
         this.spark = (SparkSession) frame.sparkSession();
-        LogicalPlan whole = new InlineCTE(true, false).apply(frame.queryExecution().analyzed());
+        LogicalPlan analysed = frame.queryExecution().analyzed();
+        LogicalPlan inlined = new InlineCTE(true, false).apply(analysed);
         Map<String, TahoeLogFileIndex> newest = new HashMap<>();
-        look(whole, newest);
-        this.plan = whole.transformWithSubqueries(new DeltaLeaf.Fixing(newest));
+        look(inlined, newest);
+        this.query = analysed.transformWithSubqueries(new DeltaLeaf.Fixing(newest));
+        this.plan = inlined.transformWithSubqueries(new DeltaLeaf.Fixing(newest));
     }
 
     private void look(LogicalPlan node, Map<String, TahoeLogFileIndex> newest) {
@@ -76,7 +81,7 @@ public final class ViewPlan {
 
     /** The whole result, whatever is committed to the tables meanwhile. */
     public Dataset<Row> whole() {
-        return Dataset$.MODULE$.ofRows(spark, plan);
+        return Dataset$.MODULE$.ofRows(spark, query);
     }
 
     /**

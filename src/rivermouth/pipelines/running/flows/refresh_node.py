@@ -126,6 +126,8 @@ def remembers_s(loaded: Loaded, node: Node) -> float:
 
 def _view(loaded: Loaded, node: Node, evaluated: Evaluated, run: QueryRun) -> Done:
     context = run.context
+    if run.position.entry.refreshed == "full":  # its update may have ended before it deleted them
+        context.dead_letters.forget_before(loaded.workspace.session, run.position.entry)
     view = view_of(loaded, node, evaluated, context, run.position, run.columns)
     run.fingerprint, decision = view.state.fingerprint, decide(view.state)
     if decision.refused:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from rivermouth.domain.query.query_entry import fingerprint
 from rivermouth.domain.query.refresh_decision import SourceChange, ViewState
@@ -14,13 +14,14 @@ from rivermouth.engine.query.refresh import ViewSource
 from rivermouth.pipelines.running.reads import read_by
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.table_changes import change_of, changed_by
-from rivermouth.ports.internals.delta_snapshot import table_state
 from rivermouth.ports.internals.query_plans import ViewPlan, analysed_plan
+from rivermouth.rows import row_expectations
 from rivermouth.schemas.type_widening import widens
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
     from rivermouth.domain.query.query_entry import QueryEntry
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from rivermouth.pipelines.running.reads import Evaluated
     from rivermouth.ports.delta.query_ledger import QueryPosition
     from rivermouth.ports.lake.lake_files import LakeFiles
-
-_FEED: Final = "delta.enableChangeDataFeed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,24 +72,25 @@ def view_of(
     plan = ViewPlan(frame)
     locations, outside = read_by(evaluated.inputs, plan.tree, _finder(loaded))
     sources = _sources(loaded, plan.tree, locations, entry)
-    changes = {path: _change(files, entry, path, each) for path, each in sources.items()}
-    sources = {
-        path: replace(each, has_feed=changes[path].same_settings and _has_feed(loaded, path, changes[path]))
-        for path, each in sources.items()
-    }
+    changes = {path: _change(files, entry, plan.tree, path, each) for path, each in sources.items()}
+    feeds = {each.path for each in plan.tree.reads() if each.feed and changes[each.path].same_settings}
+    for path in feeds:
+        sources[path] = replace(sources[path], has_feed=True)
+        changes[path] = replace(changes[path], changed_bytes=changes[path].feed_bytes)
     there = {} if columns is None else {each.name.lower(): each.dataType for each in columns}
     unfit = (
         each.name.lower()
         for each in frame.schema
         if (mine := there.get(each.name.lower())) is None or (mine != each.dataType and not widens(each.dataType, mine))
     )
-    letters = entry.counts.dead_lettered
+    letters, judged = entry.counts.dead_lettered, _judging(frame, context)
     state = ViewState(
         entry=entry,
         fingerprint=_fingerprint(evaluated, plan.tree, context),
         tree=plan.tree,
         sources=changes,
-        outside=outside,
+        outside=(*outside, *_tables_of(judged)),
+        judged=judged,
         changed_by_others=_changed_by_others(context, position),
         lacks_letters=letters > 0
         and context.dead_letters.newest_entry(loaded.workspace.session, entry.flow) < entry.number,
@@ -127,20 +127,29 @@ def _sources(loaded: Loaded, tree: PlanNode, locations: Sequence[str], entry: Qu
     return found
 
 
-def _change(files: LakeFiles, entry: QueryEntry, path: str, source: ViewSource) -> SourceChange:
+def _change(files: LakeFiles, entry: QueryEntry, tree: PlanNode, path: str, source: ViewSource) -> SourceChange:
     if path not in entry.sources:
         return SourceChange("lost", reason="it was not read before")
     if entry.tables.get(path) != source.table_id:
         return SourceChange("lost", reason="another table is in its place")
     if source.known == source.version:
         return SourceChange("same")
+    if not all(each.plain for each in tree.reads() if each.path == path):
+        return SourceChange("lost", reason="more of it is read than its columns")
     return change_of(files, path, source.known, source.version)
 
 
-def _has_feed(loaded: Loaded, path: str, change: SourceChange) -> bool:
-    if change.kind not in ("appended", "changed"):
-        return False
-    return table_state(loaded.workspace.session, path).properties.get(_FEED) == "true"
+def _judging(frame: DataFrame, context: QueryContext) -> tuple[PlanNode, ...]:
+    """The nodes that judge the rows of a query by its expectations, without what is below them."""
+    if not context.expectations:
+        return ()
+    tree = ViewPlan(row_expectations.route(frame, context.expectations)).tree
+    return tuple(replace(each, children=()) for each in (tree, *tree.children))
+
+
+def _tables_of(judging: Sequence[PlanNode]) -> Iterator[str]:
+    """What expectations read themselves."""
+    return ("a table in an expectation" for each in judging if each.subqueries)
 
 
 def _fingerprint(evaluated: Evaluated, tree: PlanNode, context: QueryContext) -> str:
