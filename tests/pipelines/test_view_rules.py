@@ -153,6 +153,22 @@ DECISIONS = [
         "its table was changed by somebody else: DELETE in version 4",
     ),
     ({"lacks_letters": True}, "full", "dead letters of its newest refresh are missing"),
+    (
+        {"judged": (node("Project", functions=frozenset(["PythonUDF"])),)},
+        "full",
+        "2 new versions of a; an expectation calls a user's own function, whose code may have changed",
+    ),
+    (
+        {"judged": (node("Project", functions=frozenset(["CurrentTimestamp"])),)},
+        "full",
+        "an expectation depends on the time, the session or the user",
+    ),
+    (
+        {"judged": (node("Project", unsure=("rand",)),)},
+        "full",
+        "an expectation calls rand(), which says something else each time",
+    ),
+    ({"sources": {"/lake/a": replace(LOST, versions=0)}}, "full", f"a: {LOST.reason}"),
     ({"has_letters": True}, "full", "2 new versions of a; its groups would have dead letters of older refreshes"),
     ({"has_letters": True, "tree": numbered(A)}, "append", "2 new versions of a"),
     (

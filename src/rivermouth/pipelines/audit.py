@@ -73,7 +73,7 @@ def audited(pipeline: Pipeline) -> list[DatasetAudit]:
 
     Of each entry that the table's log still has: ``read = written + dropped + dead_lettered``; the entries follow each
     other; the totals add up; offsets of Kafka do not go back; its commit has as many rows as it says. The table and its
-    dead letters have as many rows as the entries say, where nobody else changed rows. Nobody else changed rows of a view.
+    dead letters have as many rows as the entries say, where nobody else changed rows. Of a view that is a problem.
 
     Args:
         pipeline: The pipeline.

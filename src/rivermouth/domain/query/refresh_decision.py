@@ -117,11 +117,11 @@ def decide(view: ViewState) -> Decision:
     if not changed:
         return Decision("nothing", "no table that it reads has new rows")
     if view.policy == "full":
-        return Decision("full", f"{_new(changed)}; its refresh_policy is full")
+        return Decision("full", _and(_new(changed), "its refresh_policy is full"))
     found = _incremental(view, changed)
     if isinstance(found, Way):
         return Decision(found.kind, _new(changed), found)
-    return Decision("full", f"{_new(changed)}; {found}", refused=view.policy == "incremental_strict")
+    return Decision("full", _and(_new(changed), found), refused=view.policy == "incremental_strict")
 
 
 def policy_refused(tree: PlanNode, outside: tuple[str, ...], policy: str) -> str:
@@ -162,11 +162,13 @@ def _judged(view: ViewState, rule: Callable[..., str]) -> str:
 
 
 def _new(changed: Mapping[str, SourceChange]) -> str:
-    parts = []
-    for path, each in changed.items():
-        count = f"{each.versions} new version{'' if each.versions == 1 else 's'} of "
-        parts.append(f"{count if each.versions else ''}{table_name(path)}")
-    return ", ".join(parts)
+    """The new versions of tables, in words; empty where their number is not known."""
+    counts = ((each.versions, table_name(path)) for path, each in changed.items())
+    return ", ".join(f"{count} new version{'' if count == 1 else 's'} of {name}" for count, name in counts if count)
+
+
+def _and(*reasons: str) -> str:
+    return "; ".join(filter(None, reasons))
 
 
 def _incremental(view: ViewState, changed: Mapping[str, SourceChange]) -> Way | str:

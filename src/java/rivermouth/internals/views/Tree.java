@@ -152,11 +152,8 @@ final class Tree {
                 "id", index.snapshotAtAnalysis().metadata().id(),
                 "fixed", seenAsOfVersion.contains(path + "@" + DeltaLeaf.version(index)),
                 "plain", plain,
-                "feed", index.snapshotAtAnalysis()
-                        .metadata()
-                        .configuration()
-                        .get("delta.enableChangeDataFeed")
-                        .contains("true"));
+                "feed", "true".equals(CollectionConverters.asJava(
+                        index.snapshotAtAnalysis().metadata().configuration()).get("delta.enableChangeDataFeed")));
     }
 
     /** Whether it says something else each time, itself and not by its parts; aggregates do so by the order of rows. */
