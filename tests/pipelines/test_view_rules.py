@@ -119,7 +119,7 @@ def test_a_policy_is_refused_where_no_table_can_be_followed():
         reason,
     ]
     assert policy_refused(tree, ("kafka t",), "incremental") == (
-        "its query reads kafka t, of which nobody knows what has changed"
+        "its query reads kafka t, and what changes there is not known"
     )
     assert never_by_increments(PlanNode(0, "Range")) == "its query reads no Delta table"
 
@@ -176,7 +176,7 @@ DECISIONS = [
         "full",
         "2 new versions of a; column k is of another type in its table",
     ),
-    ({"outside": ("files in",)}, "full", "it reads files in, and nobody knows whether that has changed"),
+    ({"outside": ("files in",)}, "full", "it reads files in, and it is not known whether that has changed"),
     (
         {"tree": numbered(B), "entry": replace(ENTRY, sources={"/lake/a": 1})},
         "full",

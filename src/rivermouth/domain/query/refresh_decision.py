@@ -129,7 +129,7 @@ def policy_refused(tree: PlanNode, outside: tuple[str, ...], policy: str) -> str
     if policy not in ("incremental", "incremental_strict"):
         return ""
     if outside:
-        return f"its query reads {outside[0]}, of which nobody knows what has changed"
+        return f"its query reads {outside[0]}, and what changes there is not known"
     return never_by_increments(tree)
 
 
@@ -152,7 +152,7 @@ def _anew(view: ViewState) -> str:
 def _unknown(view: ViewState) -> str:
     """Why it has to be computed, whatever happened to its tables."""
     if view.outside:
-        return f"it reads {view.outside[0]}, and nobody knows whether that has changed"
+        return f"it reads {view.outside[0]}, and it is not known whether that has changed"
     return changes_by_itself(view.tree) or _judged(view, changes_by_itself)
 
 
