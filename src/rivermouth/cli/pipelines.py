@@ -222,6 +222,7 @@ def event_text(event: QueryEvent) -> str:
         case ev.BatchWritten(dataset=dataset, counts=counts, seconds=seconds):
             lost = [f"{counts.dropped:,} dropped"] if counts.dropped else []
             lost += [f"{counts.dead_lettered:,} dead-lettered"] if counts.dead_lettered else []
+            lost += [f"{each.dropped:,} dropped by view {name}" for name, each in counts.views.items() if each.dropped]
             more = f", {', '.join(lost)}" if lost else ""
             return f"{dataset}: {count(counts.written, 'row')} written{more} ({seconds:.1f} s)"
         case ev.CheckpointMade(flow=flow, reason=reason, aside=aside):

@@ -18,7 +18,6 @@ from rivermouth.pipelines.running.pipeline import Pipeline
 from rivermouth.pipelines.selection import Selection
 from rivermouth.pipelines.settings.find import find_pipelines, single_files
 from rivermouth.pipelines.settings.project_file import expanded_configuration
-from rivermouth.pipelines.spec import VIEWS
 from rivermouth.ports.lake.lake_writer import LakeWriter
 from rivermouth.project.commands.managed_session import NO_HOOKS, ManagedSession, RunHooks
 from rivermouth.project.file.reading import FILE_NAME
@@ -166,11 +165,6 @@ def _notes(loaded: Loaded) -> Iterator[Note]:
     """What is written in the pipeline's files and changes nothing here."""
     for at, text in loaded.definitions.notes:
         yield Note("", "", f"{at}: {text}")
-    for each in loaded.definitions.datasets:
-        for expectation in each.expectations if each.kind in VIEWS else ():
-            if expectation.action == "warn":
-                text = f"expectation {expectation.name} only warns, and rows of view {each.name} are not counted"
-                yield Note("", "", f"{each.at}: {text}; write it at the table that reads the view")
 
 
 @contextmanager

@@ -27,6 +27,8 @@ class QueryCounts:
         dropped: Rows that an expectation left out.
         dead_lettered: Rows in the dead letters.
         expectations: By expectation for how many rows it was not TRUE.
+        views: Where the rows of views went that a streaming query reads, by view: ``read = written + dropped``. Written
+            are those that the query got.
     """
 
     read: int = 0
@@ -34,6 +36,7 @@ class QueryCounts:
     dropped: int = 0
     dead_lettered: int = 0
     expectations: Mapping[str, int] = field(default_factory=dict)
+    views: Mapping[str, QueryCounts] = field(default_factory=dict)
 
     def __add__(self, other: QueryCounts) -> QueryCounts:
         names = {**self.expectations, **other.expectations}
@@ -43,7 +46,17 @@ class QueryCounts:
             self.dropped + other.dropped,
             self.dead_lettered + other.dead_lettered,
             {name: self.expectations.get(name, 0) + other.expectations.get(name, 0) for name in names},
+            {
+                name: self.views.get(name, NO_COUNTS) + other.views.get(name, NO_COUNTS)
+                for name in {**self.views, **other.views}
+            },
         )
+
+    @classmethod
+    def from_body(cls, body: Mapping[str, Any]) -> Self:
+        """The counts of their JSON."""
+        views = {name: cls.from_body(each) for name, each in body.get("views", {}).items()}
+        return cls(**{**body, "views": views})
 
 
 NO_COUNTS: Final = QueryCounts()
@@ -167,7 +180,7 @@ class QueryEntry:
             raise LedgerTooNew(table=table, found=form, supported=_FORM)
         try:
             for name in ("counts", "totals"):
-                body[name] = QueryCounts(**body.get(name, {}))
+                body[name] = QueryCounts.from_body(body.get(name, {}))
             for name in ("offsets", "begun"):
                 body[name] = tuple(body.get(name, ()))
             return cls(**body)

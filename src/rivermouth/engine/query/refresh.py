@@ -102,7 +102,7 @@ def _write(frame: DataFrame, entry: QueryEntry, run: QueryRun, *, replaces: bool
     context = run.context
     routed = row_expectations.route(frame, context.expectations)
     observed = Observed(routed, row_expectations.counting(context.expectations))
-    rows = conformed(observed.rows.where(f"{names.ROUTE} = '{row_expectations.TABLE}'"), run.columns)
+    rows = conformed(observed.rows.where(row_expectations.IN_TABLE), run.columns)
     context.step("write")
     position, commit = context.ledger.write(
         rows,
@@ -155,7 +155,7 @@ def _write_groups(
         routed = row_expectations.route(plan.restricted(how.keyed, few), expectations)
         ready, told = held.enter_context(computed(routed, *counting))
         entry = entry.counted(row_expectations.counted(expectations, told.asDict()))
-        new = conformed(ready.where(f"{names.ROUTE} = '{row_expectations.TABLE}'"), run.columns)
+        new = conformed(ready.where(row_expectations.IN_TABLE), run.columns)
         _merge(new, keys, [plan.tree.output[each.place][1] for each in how.columns], entry, run)
 
 

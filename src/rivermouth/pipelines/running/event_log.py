@@ -225,11 +225,12 @@ def _told(event: QueryEvent) -> list[_Event]:
 
 def _figures(dataset: str, counts: QueryCounts) -> dict[str, Any]:
     expectations = [
-        {"name": name, "dataset": dataset, "passed_records": counts.read - failed, "failed_records": failed}
-        for name, failed in counts.expectations.items()
+        {"name": name, "dataset": where, "passed_records": each.read - failed, "failed_records": failed}
+        for where, each in {dataset: counts, **counts.views}.items()
+        for name, failed in each.expectations.items()
     ]
     quality = {
-        "dropped_records": counts.dropped,
+        "dropped_records": counts.dropped + sum(each.dropped for each in counts.views.values()),
         "dead_lettered_records": counts.dead_lettered,
         "expectations": expectations,
     }

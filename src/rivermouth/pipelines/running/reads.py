@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from rivermouth.domain.query.view_tree import PlanNode
+    from rivermouth.engine.query.counted_view import CountedView
     from rivermouth.pipelines.graph import Node
     from rivermouth.pipelines.spec import SourceLine
 
@@ -27,10 +28,12 @@ class Evaluated:
     Attributes:
         frame: What it returned.
         inputs: What it read.
+        views: Views with expectations that it read as streams.
     """
 
     frame: DataFrame
     inputs: tuple[Input, ...]
+    views: tuple[CountedView, ...] = ()
 
 
 @dataclass(slots=True)
@@ -42,12 +45,14 @@ class Reads:
         at: Where it is defined.
         schema: The schema of names without one, if the query says another than the pipeline's.
         found: By name, and whether it is a stream.
+        views: Views with expectations that it reads as streams.
     """
 
     dataset: str
     at: SourceLine
     schema: str | None = None
     found: dict[tuple[str, bool], Input] = field(default_factory=dict)
+    views: list[CountedView] = field(default_factory=list)
 
     def note(self, what: Input) -> None:
         """Keeps one more."""

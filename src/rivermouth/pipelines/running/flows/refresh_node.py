@@ -85,11 +85,11 @@ def refresh_node(
     evaluated = workspace.evaluate(flow.query, context.dataset, flow.at)
     if node.kind == "sink":
         node = sinks.with_resolved_options(node, workspace)
-        return Done(*sinks.run_sink(node, flow, evaluated.frame, context, hooks.stopping, interval_s))
+        return Done(*sinks.run_sink(node, flow, evaluated, context, hooks.stopping, interval_s))
     if not evaluated.frame.isStreaming:
         evaluated = in_own_session(evaluated)
     run = opened(loaded, context, evaluated.frame)
-    run.stopping = hooks.stopping
+    run.stopping, run.views = hooks.stopping, evaluated.views
     if flow.kind == "refresh":
         return _view(loaded, node, evaluated, run)
     if flow.once:
