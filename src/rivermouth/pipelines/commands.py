@@ -102,13 +102,19 @@ def _pipeline(settings: PipelineSettings, home: Path, environ: Mapping[str, str]
 
 
 @contextmanager
-def opened(pipeline: Pipeline, hooks: RunHooks = NO_HOOKS, *, writes: bool) -> Iterator[Loaded]:
+def opened(pipeline: Pipeline, hooks: RunHooks = NO_HOOKS, *, writes: bool, brief: bool = False) -> Iterator[Loaded]:
     """The pipeline loaded into a Spark session, which ends with the block if it began with it.
+
+    Args:
+        pipeline: The pipeline.
+        hooks: Whose log Spark writes.
+        writes: Whether its tables are made.
+        brief: Whether its queries are only looked at: no rows are carried in the block.
 
     Raises:
         RivermouthError: What is wrong with its files, definitions or queries.
     """
-    with ManagedSession(pipeline.project, hooks) as spark:
+    with ManagedSession(pipeline.project, hooks, brief=brief) as spark:
         from rivermouth.pipelines.running.load import loaded  # noqa: PLC0415 - loads Spark
 
         with loaded(pipeline, spark, writes=writes) as found:
@@ -197,7 +203,7 @@ def validate(pipeline: Pipeline, hooks: RunHooks = NO_HOOKS) -> list[str]:
     Guarantees:
         No table is made.
     """
-    with opened(pipeline, hooks, writes=False) as loaded:
+    with opened(pipeline, hooks, writes=False, brief=True) as loaded:
         return [loaded.graph.names.shown(node.name) for node in loaded.graph.nodes if node.kind != "sink"]
 
 

@@ -17,7 +17,7 @@ from rivermouth.engine.query.query_batch import write_dead_letters
 from rivermouth.engine.query.query_events import BatchWritten
 from rivermouth.engine.query.query_table import conformed
 from rivermouth.engine.query.streaming import failure
-from rivermouth.errors import CountsDisagree
+from rivermouth.errors import CountsDisagree, RivermouthError
 from rivermouth.names import quoted
 from rivermouth.ports.delta.delta_merge import merge
 from rivermouth.ports.internals.observed import Observed
@@ -72,6 +72,7 @@ def refresh(plan: ViewPlan, decision: Decision, sources: Mapping[str, ViewSource
         CommitLost: Another process wrote the entry first.
         CountsDisagree: Other rows were written than were counted.
         RowExpectationFailed: A row broke an expectation whose action is fail.
+        QueryFailed: Spark could not compute or write the rows or the dead letters.
 
     Guarantees:
         Stopped anywhere: the table has the rows of before, or the new ones. Readers see one or the other. What was read
@@ -90,6 +91,8 @@ def refresh(plan: ViewPlan, decision: Decision, sources: Mapping[str, ViewSource
             _write(plan.over(decision.way.leaves, rows, decision.way.emptied), entry, run, replaces=False)
         else:
             _write_groups(plan, decision.way, sources, entry, run)
+    except RivermouthError:
+        raise
     except Exception as error:
         raise failure(error, run) from error
     counts = run.position.entry.counts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
@@ -28,6 +29,7 @@ from rivermouth.pipelines.sink_columns import check_sink_columns
 from rivermouth.pipelines.spec import VIEWS, AutoCdc, Dataset, PythonQuery
 from rivermouth.pipelines.sql.qualifiers import without_qualifiers
 from rivermouth.ports.delta import delta_table
+from rivermouth.ports.delta.stand_in import create_stand_in
 from rivermouth.ports.internals import query_plans
 from rivermouth.ports.internals.query_plans import ViewPlan
 from rivermouth.schemas.column_types import nullable_columns
@@ -212,10 +214,10 @@ class Resolver:
         if self._stand_ins is None:
             prepare(session, files, self.table_of(node))
         elif not delta_table.exists(files, location):
-            stand_in = f"{self._stand_ins}/{name}"
-            layout = delta_table.TableLayout(nullable_columns(columns))
-            delta_table.create(session, stand_in, layout, metadata="{}")
-            return replace(node, location=stand_in)
+            # A number, because a name may have characters that no folder can have.
+            stand_in, properties = Path(self._stand_ins) / f"{len(self._nodes)}", self.table_of(node).properties
+            location = create_stand_in(session, stand_in, nullable_columns(columns), properties)
+            return replace(node, location=location)
         return node
 
     def table_of(self, node: Node) -> QueryTable:
