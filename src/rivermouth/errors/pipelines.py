@@ -251,3 +251,27 @@ class LettersNotReplayed(RivermouthError):
     code = "LETTERS_NOT_REPLAYED"
     what = "dead letters of {dataset} are not replayed: {detail}; nothing was written"
     hint = "rivermouth dead-letters discard {dataset}, once the rows are corrected where they come from"
+
+
+class FlowNotConvertible(RivermouthError):
+    """A pipeline cannot make the table of a flow."""
+
+    code = "FLOW_NOT_CONVERTIBLE"
+    what = "flow {flow} cannot be a table of a pipeline: {detail}; nothing was written"
+    hint = "keep the flow: a project can have flows and pipelines"
+
+
+class NothingConverted(RivermouthError):
+    """None of the datasets of a pipeline is a flow."""
+
+    code = "NOTHING_CONVERTED"
+    what = "no table of {files} is a flow, and nothing was written:\n  {reasons}"
+    hint = "rivermouth run {files}"
+
+
+class ConvertedFileExists(RivermouthError):
+    """The file that a conversion shall write is there already."""
+
+    code = "CONVERTED_FILE_EXISTS"
+    what = "{path} is there already; it was not changed"
+    hint = "name another file with -o, or add --force"
