@@ -133,10 +133,14 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
         ``did you mean 'x'?`` where one is near, else ``known: a, b, c``.
     """
     known = sorted(set(known) - {name})
+    near = nearest(name, known)
+    return f"known: {', '.join(known)}" if near is None else f"did you mean {near!r}?"
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is most like this one; None where none is near."""
     near = max(known, key=lambda each: _likeness(name, each), default=None)
-    if near is not None and _likeness(name, near) > 0:
-        return f"did you mean {near!r}?"
-    return f"known: {', '.join(known)}"
+    return near if near is not None and _likeness(name, near) > 0 else None
 
 
 def _likeness(name: str, other: str) -> float:

@@ -318,12 +318,14 @@ def test_a_broker_of_ones_own_until_a_signal(number, command, tmp_path):
 
 @pytest.mark.long
 def test_what_a_secured_broker_prints_is_a_project_that_comes_in(command, tmp_path):
-    port = free_port()
+    port = 9592  # the three behind it are free too
     broker = command("dev", "kafka", "--port", str(port), "--secure")
     broker.wait_for("client.pem")
     flows = "flows: {things: {topics: things, format: raw, table: bronze.things}}\n"
     printed = broker.out.read_text().split("# with ")[1:]
     assert len(printed) == 5
+    servers = [re.search("bootstrap_servers: 127.0.0.1:([0-9]+)", text)[1] for text in printed]
+    assert servers == [str(port + behind) for behind in (1, 1, 2, 2, 3)]
     for text in printed:
         (tmp_path / "rivermouth.yml").write_text("lake: ./lake\n" + text.partition("\n")[2] + flows)
         code, out, _err = command("doctor").end()

@@ -141,10 +141,25 @@ def test_words_of_other_tools_are_answered_with_ours(typed, told, hint, capsys):
     code, out, err = said(capsys, *typed)
     assert (code, out) == (2, "")
     assert err.startswith("Usage: rivermouth ")
-    assert f"Error: {told}" in err
+    assert f"Error: {told}\n" in err
     assert err.endswith(f"  hint: {hint}\n")
     code, out, err = said(capsys, *typed, "--output", "json")
     assert (code, json.loads(err)["hint"]) == (2, hint)
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        (["deploy"], "No such command 'deploy'."),
+        (["docs"], "No such command 'docs'."),
+        (["statuss"], "No such command 'statuss'. Did you mean 'status'?"),
+        (["tables", "vacum"], "No such command 'vacum'. Did you mean 'vacuum'?"),
+        (["run", "--folow"], "No such option '--folow'. Did you mean '--follow'?"),
+    ],
+)
+def test_only_what_is_near_is_offered(typed, told, capsys):
+    code, out, err = said(capsys, *typed)
+    assert (code, out, err.splitlines()[-1]) == (2, "", f"Error: {told}")
 
 
 def test_the_words_that_are_answered_are_none_of_ours():
@@ -264,6 +279,19 @@ def test_an_error_of_ours_as_text_and_as_json(here, capsys):
         "at": None,
         "hint": "rivermouth init",
     }
+
+
+def test_commands_about_flows_say_so_where_only_a_pipeline_is(here, capsys):
+    (here / "pipeline.yml").write_text("name: shop\n")
+    assert said(capsys, "rebuild", "orders") == (
+        1,
+        "",
+        (
+            "[FLOWS_NOT_FOUND] there are no flows here: rivermouth.yml is missing, and pipeline.yml defines a pipeline"
+            "; nothing was read\n"
+            "  hint: for a pipeline: rivermouth validate, plan, run, status, audit, dead-letters, tables describe\n"
+        ),
+    )
 
 
 def test_several_problems_at_once_in_json():

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from rivermouth.cli.main import invoke
 from rivermouth.engine.query import replay_letters
@@ -28,6 +31,28 @@ def orders():
 def totals():
     return spark.read.table("orders").groupBy("status").count().withColumnRenamed("count", "n")
 """
+
+AUDIT = """pipeline shop: its tables have what their ledgers say
+
+orders: as the ledger says
+  streaming table: LAKE/sales/orders
+  2 ledger entries: 5 read, 2 written, 1 dropped, 2 dead-lettered
+  the table has 3 rows, 2 rows in the dead letters
+
+totals: as the ledger says
+  materialized view: LAKE/sales/totals
+  2 ledger entries: 1 read, 0 written, 0 dropped, 1 dead-lettered
+  the table has 0 rows, 1 row in the dead letters
+"""
+PROBLEMS = [
+    "  problem: entry 0 of orders: 3 read, but 2 written, 1 dropped and 1 dead-lettered",
+    "  problem: entry 1 of orders: its totals are not those before and its counts",
+    "  problem: entry 0 of orders says 2 rows written, and its commit has 1",
+    "  problem: entry 1 of totals: 1 read, but 0 written, 0 dropped and 2 dead-lettered",
+    "  problem: entry 1 of totals says 2 rows dead-lettered, and there are 1",
+    "[PIPELINE_AUDIT_FAILED] tables do not have what their ledgers say: orders, totals; nothing was changed",
+    "  hint: rivermouth tables describe orders",
+]
 
 
 @pytest.fixture
@@ -54,6 +79,14 @@ def answer(capsys, *arguments):
     capsys.readouterr()
     code = invoke([*arguments, "--output", "json"])
     return code, json.loads(capsys.readouterr().out)
+
+
+def damage(table, version, old, new):
+    """Writes another text into a commit."""
+    file = Path(table) / f"_delta_log/{version:020d}.json"
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
 
 
 def run():
@@ -104,6 +137,7 @@ def test_dead_letters_are_listed_shown_replayed_and_discarded(shop, capsys, spar
     assert said(capsys, "dead-letters", "discard", "orders") == (0, "orders: 1 dead letter discarded\n")
     letters = spark.read.format("delta").load(f"{table}__dead_letters").collect()
     assert sorted((row.row.id, row.status) for row in letters) == [(2, "replayed"), (4, "discarded")]
+
     assert said(capsys, "dead-letters", "list", "--topic", "t")[0] == 2
 
     # tables of pipelines are described
@@ -112,6 +146,21 @@ def test_dead_letters_are_listed_shown_replayed_and_discarded(shop, capsys, spar
     assert described["sales.orders"] == ("rows", "shop", 3, 1)
     assert described["sales.orders__dead_letters"] == ("dead_letters", "shop", 2, None)
     assert said(capsys, "tables", "describe", "sales.nothing")[0] == 1
+
+    # An audit compares the tables with what their ledgers say, also after a replay.
+    code, text = said(capsys, "audit")
+    assert (code, text.replace(lake, "LAKE")) == (0, AUDIT)
+    appended = pa.table({"id": [9], "amount": pa.array([1], pa.int32()), "status": ["by hand"]})
+    write_deltalake(table, appended, mode="append")
+    code, body = answer(capsys, "audit", "shop")
+    (found,) = [each for each in body["pipelines"][0]["datasets"] if each["dataset"] == "orders"]
+    assert (code, found["rows"], found["problems"]) == (0, 4, [])
+    assert found["not_compared"] == ["version 4 (WRITE) is of no flow of the pipeline"]
+    damage(table, 1, 'written\\": 1', 'written\\": 2')
+    damage(f"{lake}/sales/totals", 2, 'dead_lettered\\": 1', 'dead_lettered\\": 2')
+    code, text = said(capsys, "audit")
+    assert code == 1
+    assert [line for line in text.splitlines() if line.startswith(("  problem", "[", "  hint"))] == PROBLEMS
 
 
 @pytest.mark.parametrize("killed_before", ["table", "mark"])

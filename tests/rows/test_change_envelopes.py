@@ -18,7 +18,7 @@ from pyspark.sql.types import VariantVal
 from rivermouth import names
 from rivermouth.engine.batch.pipeline import transform
 from rivermouth.extend import find_kind
-from rivermouth.rows import envelope
+from rivermouth.rows import envelope, split_changes
 from rivermouth.spec import Flow
 
 DATA = Path(__file__).parents[1] / "data" / "change-envelopes"
@@ -651,6 +651,44 @@ def test_what_is_no_change_of_the_declared_columns_is_told(spark):
     found = told(spark, {"type": "debezium"}, columns, messages)
     got = [each[2] if each[4] is None else each[4:6] for each in found]
     assert [pair for pair in zip(EVENTS, got, strict=True) if pair[0][1] != pair[1]] == []
+
+
+NESTED_ROW = {"id": 1, "buyer": {"name": "a", "phone": 1}, "items": [{"x": 1, "p": 2}, None], "tags": {"k": {"w": 1}}}
+NESTED_COLUMNS = {
+    "id": "bigint",
+    "buyer": "struct<name string>",
+    "items": "array<struct<x int>>",
+    "tags": "map<string, struct<y int>>",
+}
+NESTED_NAMES = ["buyer.phone", "items[].p", "tags[].w", "z"]
+# Of each format a change whose row has fields that are not declared, and their names.
+UNDECLARED = [
+    ({"type": "debezium"}, {"op": "c", "after": {**NESTED_ROW, "z": 1}}, NESTED_NAMES),
+    ({"type": "debezium"}, {"schema": {}, "payload": {"op": "d", "before": {**NESTED_ROW, "z": 1}}}, NESTED_NAMES),
+    ({"type": "debezium"}, {"op": "c", "after": {"id": 1, "buyer": None}, "note": 1}, []),
+    ({"type": "debezium"}, {"op": "t"}, None),
+    (
+        {"type": "debezium", "connector": "mongodb"},
+        {"op": "c", "after": json.dumps({**NESTED_ROW, "id": {"$numberLong": "1"}, "z": 1})},
+        NESTED_NAMES,
+    ),
+    ({"type": "maxwell"}, {"type": "insert", "table": "t", "data": {**NESTED_ROW, "z": 1}}, NESTED_NAMES),
+    ({"type": "ogg"}, {"op_type": "I", "after": {**NESTED_ROW, "z": 1}}, NESTED_NAMES),
+    ({"type": "ogg"}, {"op_type": "D", "before": {**NESTED_ROW, "z": 1}}, NESTED_NAMES),
+    ({"type": "connect_json"}, {"schema": None, "payload": {**NESTED_ROW, "z": 1}}, NESTED_NAMES),
+]
+
+
+@pytest.mark.parametrize("settings", [dict(each) for each in dict.fromkeys(tuple(s.items()) for s, *_ in UNDECLARED)])
+def test_undeclared_fields_within_structs_of_the_row_are_named_by_their_paths(spark, settings):
+    cases = [each[1:] for each in UNDECLARED if each[0] == settings]
+    format_ = {**settings, "schema": ", ".join(f"{name} {kind}" for name, kind in NESTED_COLUMNS.items())}
+    keyed = {"topics": ["t"], "table": "silver.t", "sink": {"type": "upsert", "keys": ["id"]}}
+    flow = Flow.model_validate({"name": "f", "format": format_, **keyed})
+    rows = [("t", 0, n, dt.datetime(2026, 1, 1), 0, b"{}", json.dumps(v).encode()) for n, (v, _) in enumerate(cases)]
+    routed = transform(envelope.read(spark.createDataFrame(rows, SOURCE)), flow)
+    told = routed.where(split_changes.once(flow)).selectExpr(names.OFFSET, f"{flow.format.undeclared_names()} AS told")
+    assert [each.told for each in told.orderBy(names.OFFSET).collect()] == [named for _, named in cases]
 
 
 # A text and its declared type; none of them fits, for the line break at its end.

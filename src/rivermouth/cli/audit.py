@@ -9,31 +9,76 @@ import click
 from rivermouth.cli.attend import hooks
 from rivermouth.cli.options import with_flows, with_project
 from rivermouth.cli.output import Output, count, plain
-from rivermouth.errors import AuditFailed
+from rivermouth.cli.pipelines import SettingsChoice, has_flows, meant, with_settings
+from rivermouth.errors import AuditFailed, PipelineAuditFailed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from rivermouth.engine.audit.audit import FlowAudit
+    from rivermouth.pipelines.audit import DatasetAudit
 
 
 @click.command(short_help="Prove that each record is in exactly one place.")
 @with_flows
+@with_settings
 @with_project
-def audit(output: Output, flows: tuple[str, ...], file: str) -> None:
+def audit(output: Output, flows: tuple[str, ...], file: str, settings: SettingsChoice) -> None:
     """Compare Kafka, the tables, their dead letters and their ledgers, record by record.
 
     Reads the topics once more, as a reader of committed records sees them, and looks for each record in the table and
     in the dead letters: it must be in one of them, erased, or among those that the ledger counted as dropped. Changes
     nothing, and may run while a flow follows. Exit code 1 if anything is lost, doubled or made up.
+
+    Of a pipeline: compares its tables and dead letters with the ledgers in the tables' logs, without Spark. A query may
+    filter, join and aggregate, so its sources are not read again.
     """
+    from rivermouth.pipelines.audit import audited as audited_tables
     from rivermouth.project.api import Project
     from rivermouth.project.commands.audit import audited
 
-    with hooks(output) as opened:
-        found = audited(Project.load(file), flows, opened)
-        output.result("\n\n".join(audit_text(each) for each in found), {"flows": plain(found)})
-        failed = [each for each in found if each.problems]
-        if failed:
-            raise AuditFailed(flows=", ".join(each.flow for each in failed), first=failed[0].flow)
+    pipelines, others = meant(file, flows, settings)
+    tables = {each.name: audited_tables(each) for each in pipelines}
+    found: list[FlowAudit] = []
+    if others or not pipelines or (not flows and has_flows(file, pipelines)):
+        with hooks(output) as opened:
+            found = audited(Project.load(file), others, opened)
+    texts = [audit_text(each) for each in found] + [pipeline_audit_text(*each) for each in tables.items()]
+    of_pipelines = [{"pipeline": name, "datasets": plain(audits)} for name, audits in tables.items()]
+    output.result("\n\n".join(texts), {"flows": plain(found)} | ({"pipelines": of_pipelines} if tables else {}))
+    if failed := [each.flow for each in found if each.problems]:
+        raise AuditFailed(flows=", ".join(failed), first=failed[0])
+    if broken := [each.dataset for audits in tables.values() for each in audits if each.problems]:
+        raise PipelineAuditFailed(datasets=", ".join(broken), first=broken[0])
+
+
+def pipeline_audit_text(pipeline: str, audits: Sequence[DatasetAudit]) -> str:
+    """What was found of the tables of a pipeline, for a person."""
+    wrong = sum(1 for each in audits if each.problems)
+    verdict = f"{wrong} of {len(audits)} tables do NOT have what their ledgers say" if wrong else _all_right(audits)
+    return "\n".join([f"pipeline {pipeline}: {verdict}", *(line for each in audits for line in _dataset(each))])
+
+
+def _all_right(audits: Sequence[DatasetAudit]) -> str:
+    if not any(each.entries for each in audits):
+        return "nothing to audit, no update has written a table yet"
+    return "its tables have what their ledgers say"
+
+
+def _dataset(audit: DatasetAudit) -> Iterator[str]:
+    counts = audit.counts
+    yield ""
+    yield f"{audit.dataset}: {'NOT what the ledger says' if audit.problems else 'as the ledger says'}"
+    yield f"  {audit.kind.replace('_', ' ')}: {audit.location}"
+    yield (
+        f"  {count(audit.entries, 'ledger entry')}: {counts.read:,} read, {counts.written:,} written, "
+        f"{counts.dropped:,} dropped, {counts.dead_lettered:,} dead-lettered"
+    )
+    rows = "rows are not counted" if audit.rows is None else count(audit.rows, "row")
+    letters = "" if audit.dead_letters is None else f", {count(audit.dead_letters, 'row')} in the dead letters"
+    yield f"  the table has {rows}{letters}"
+    yield from (f"  not compared: {each}" for each in audit.not_compared)
+    yield from (f"  problem: {each}" for each in audit.problems)
 
 
 def audit_text(audit: FlowAudit) -> str:

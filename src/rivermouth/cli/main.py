@@ -40,7 +40,8 @@ from rivermouth.cli import (
 from rivermouth.cli.attend import Interrupted
 from rivermouth.cli.hints import naming_file
 from rivermouth.cli.output import Output, say, say_json, to_json
-from rivermouth.cli.words import meant_by
+from rivermouth.cli.pipelines import flows_not_found
+from rivermouth.cli.words import meant_by, without_guesses
 from rivermouth.errors import RivermouthError
 
 DONE: Final = 0
@@ -117,7 +118,7 @@ def invoke(arguments: Sequence[str]) -> int:
     try:
         code = cli.main(list(arguments), prog_name="rivermouth", standalone_mode=False, obj=output)
     except RivermouthError as error:
-        output.error(error)
+        output.error(flows_not_found(error) or error)
         return FAILED
     except click.ClickException as error:
         _show_usage(error, output)
@@ -155,6 +156,7 @@ def _terminated(number: int, _frame: FrameType | None) -> None:
 
 def _show_usage(error: click.ClickException, output: Output) -> None:
     meant = meant_by(error)
+    error = without_guesses(error, meant)
     if not output.json:
         said = io.StringIO()
         error.show(said)

@@ -151,8 +151,9 @@ def first_line(error: BaseException) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """``1 batch``, ``2 batches``, ``12,000 offsets``."""
-    plural = noun + ("es" if noun.endswith(("ch", "s")) else "s")
+    """``1 batch``, ``2 batches``, ``12,000 offsets``, ``3 entries``."""
+    ending = "ies" if noun.endswith("ry") else "es" if noun.endswith(("ch", "s")) else "s"
+    plural = (noun[:-1] if ending == "ies" else noun) + ending
     return f"{number:,} {noun if number == 1 else plural}"
 
 

@@ -12,6 +12,7 @@ import click
 
 from rivermouth.cli.output import Output, count, plain
 from rivermouth.cli.text_table import columns
+from rivermouth.errors import FlowsNotFound, ProjectNotFound, RivermouthError
 
 if TYPE_CHECKING:
     from rivermouth.engine.query.query_events import QueryEvent
@@ -154,6 +155,17 @@ def has_flows(file: str, pipelines: Sequence[Pipeline]) -> bool:
     if path.is_dir() or not pipelines or pipelines[0].settings.at is None:
         return not pipelines
     return bool(pipelines[0].project.spec.flows) if path.exists() and pipelines[0].project.file else False
+
+
+def flows_not_found(error: RivermouthError) -> RivermouthError | None:
+    """What is said of a missing project file where a pipeline is in its folder; None for other errors."""
+    if not isinstance(error, ProjectNotFound):
+        return None
+    from rivermouth.pipelines.settings.find import SETTINGS_FILES
+
+    path = str(error.facts["path"])
+    found = next((name for name in SETTINGS_FILES if (Path(path).parent / name).is_file()), None)
+    return None if found is None else FlowsNotFound(path=path, pipeline=found)
 
 
 def _param(text: str) -> tuple[str, str]:

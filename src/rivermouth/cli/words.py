@@ -7,6 +7,8 @@ from typing import Final
 
 import click
 
+from rivermouth.names import nearest
+
 COMMANDS: Final[Mapping[str, str]] = {
     "stop": "press Ctrl-C where it runs, or: kill PID; it ends after the current batch",
     **dict.fromkeys(("start", "stream", "follow", "up"), "rivermouth run --follow"),
@@ -62,3 +64,18 @@ def meant_by(error: click.ClickException) -> str | None:
         typed = next((word for word in COMMANDS if error.message.startswith(f"No such command '{word}'")), None)
         return COMMANDS[typed] if typed and context.parent is None else None
     return None
+
+
+def without_guesses(error: click.ClickException, meant: str | None) -> click.ClickException:
+    """The error without names that nobody meant: Click offers each one that shares letters with what was typed.
+
+    Args:
+        error: Of Click.
+        meant: As of ``meant_by``; what is known needs no guess.
+    """
+    offered = getattr(error, "possibilities", None)
+    if not offered or not isinstance(error, click.UsageError):
+        return error
+    typed = str(getattr(error, "command_name", None) or getattr(error, "option_name", ""))
+    near = None if meant else nearest(typed, offered)
+    return click.UsageError(error.message + (f" Did you mean {near!r}?" if near else ""), error.ctx)

@@ -275,3 +275,11 @@ class ConvertedFileExists(RivermouthError):
     code = "CONVERTED_FILE_EXISTS"
     what = "{path} is there already; it was not changed"
     hint = "name another file with -o, or add --force"
+
+
+class PipelineAuditFailed(RivermouthError):
+    """Tables of a pipeline do not have what their ledgers say."""
+
+    code = "PIPELINE_AUDIT_FAILED"
+    what = "tables do not have what their ledgers say: {datasets}; nothing was changed"
+    hint = "rivermouth tables describe {first}"

@@ -15,6 +15,14 @@ class ProjectNotFound(RivermouthError):
     hint = "rivermouth init"
 
 
+class FlowsNotFound(RivermouthError):
+    """A command that is about flows was called where only a pipeline is."""
+
+    code = "FLOWS_NOT_FOUND"
+    what = "there are no flows here: {path} is missing, and {pipeline} defines a pipeline; nothing was read"
+    hint = "for a pipeline: rivermouth validate, plan, run, status, audit, dead-letters, tables describe"
+
+
 class ProjectExists(RivermouthError):
     """A project file would be written over."""
 

@@ -9,8 +9,9 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.decoding.cdc.change_format import NEW, OLD, UNKNOWN, Read, of_milliseconds
+from rivermouth.decoding.cdc.change_format import NEW, OLD, UNKNOWN, Read
 from rivermouth.decoding.cdc.mysql_format import MySqlFormat
+from rivermouth.decoding.cdc.source_values import of_milliseconds
 from rivermouth.decoding.json import json_spark_parser
 from rivermouth.decoding.text import text_types
 

@@ -56,9 +56,10 @@ class ConnectJson(ConnectFormat, KeyFormat):
         Reasons: ``NOT_CONNECT_JSON``, ``ROW_MISSING``, ``NO_DECLARED_FIELD``, ``FIELD_TYPE``, ``FIELD_MISSING``,
         ``FIELD_AMBIGUOUS``, and those of the format json.
         """
-        there = [name for name in rows.columns if name in (names.DATA, names.DECODED)]
+        made = (names.DATA, names.DECODED, names.UNDECLARED)
+        there = [name for name in rows.columns if name in made]
         aside = {name: f"__before{name}" for name in there}
-        judged = super().decode(rows.withColumnsRenamed(aside)).drop(names.DATA, names.DECODED)
+        judged = super().decode(rows.withColumnsRenamed(aside)).drop(*made)
         back = {kept: name for name, kept in aside.items()}
         return super().explain(judged).drop(names.MISFIT).withColumnsRenamed(back)
 

@@ -12,9 +12,10 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 from rivermouth import names
 from rivermouth.decoding import record_keys
 from rivermouth.decoding.cdc import bson_types, debezium_types, debezium_unavailable
-from rivermouth.decoding.cdc.change_format import NESTED, NEW, UNKNOWN, Read, binlog_file, of_milliseconds
+from rivermouth.decoding.cdc.change_format import NESTED, NEW, UNKNOWN, Read
 from rivermouth.decoding.cdc.connect_format import ConnectFormat
 from rivermouth.decoding.cdc.mysql_format import MySqlFormat
+from rivermouth.decoding.cdc.source_values import binlog_file, of_milliseconds
 from rivermouth.decoding.json import json_fast_path, json_spark_parser, json_types
 from rivermouth.names import quoted
 

@@ -335,8 +335,7 @@ class Json(SubjectFormat, NamedFields, InferringFormat, ArrayFormat, WrappedForm
     @property
     def _names_undeclared(self) -> bool:
         """Whether the schema has structs, within which undeclared fields are looked for, and ignores them."""
-        fields = self.schema_as_declared().fields if self._ignores_new else []
-        return any(undeclared_names.has_structs(each.dataType) for each in fields)
+        return self._ignores_new and undeclared_names.has_nested(self.schema_as_declared())
 
     @property
     def _ignores_new(self) -> bool:

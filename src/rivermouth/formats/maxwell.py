@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.decoding.cdc.change_format import NEW, OLD, UNKNOWN, binlog_file, of_seconds
+from rivermouth.decoding.cdc.change_format import NEW, OLD, UNKNOWN
 from rivermouth.decoding.cdc.mysql_format import MySqlFormat
+from rivermouth.decoding.cdc.source_values import binlog_file, of_seconds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

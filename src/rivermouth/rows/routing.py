@@ -112,7 +112,7 @@ def may_bury(flow: Flow) -> bool:
 def _of_values(flow: Flow, summand: str) -> str:
     """A summand over values that counts each value once, and none that is only an array without elements."""
     if flow.explosion is None:
-        return summand
+        return f"CASE WHEN {once(flow)} THEN {summand} END" if flow.splits else summand
     once_each = f"{names.POSITION} <> {explode.NONE}" if flow.explosion.is_whole else explode.FIRST
     return f"CASE WHEN {once_each} THEN {summand} END"
 

@@ -15,11 +15,10 @@ from rivermouth.decoding.cdc import row_reasons
 from rivermouth.decoding.cdc.null_or_refuse import NullOrRefuse
 from rivermouth.decoding.cdc.row_reasons import UNSOUND
 from rivermouth.decoding.declared.declared import DeclaredFormat, precision_hint
-from rivermouth.decoding.json import json_fast_path, json_spark_parser, json_types
+from rivermouth.decoding.json import json_fast_path, json_spark_parser, json_types, undeclared_names
 from rivermouth.decoding.json.json_fast_path import kept_type
 from rivermouth.decoding.times import time_texts
 from rivermouth.names import quoted
-from rivermouth.schemas import time_bounds
 from rivermouth.schemas.json_limits import SAMPLED
 from rivermouth.spec import ChangeEnvelope
 
@@ -167,7 +166,9 @@ class RowFormat(DeclaredFormat):
         made = [f"{self._misfit(schema, reads)} AS {names.MISFIT}", f"{data} AS {names.DATA}"]
         made += (f"{sql} AS {name}" for name, sql in self.beside(schema, reads).items())
         judged = converted.selectExpr(*map(quoted, kept), *made)
-        return judged.selectExpr("*", f"{names.MISFIT} IS NULL AS {names.DECODED}")
+        decoded = judged.selectExpr("*", f"{names.MISFIT} IS NULL AS {names.DECODED}")
+        row = f"CAST({self._row_text()} AS BINARY)"
+        return undeclared_names.named(decoded, schema, row) if self._names_nested else decoded
 
     def _read(self, row: str, number: int, field: T.StructField) -> Read:
         return Read(self.nonzero(f"{row}.{quoted(field.name)}", field.dataType), field.dataType, number, field.name)
@@ -217,11 +218,22 @@ class RowFormat(DeclaredFormat):
             f"coalesce(concat(__verdict.message, {hint}), CASE {whole} {words} END) AS {names.MESSAGE}",
         )
 
-    def undeclared_names(self) -> str | None:
-        """Those of the row in the change, of records in a sample.
+    @property
+    def further_columns(self) -> tuple[str, ...]:
+        """The undeclared fields, where ``decode`` looks for them."""
+        return (names.UNDECLARED,) if self._names_nested else ()
 
-        Of a record with several rows those of the first are counted, once for each row.
+    @property
+    def _names_nested(self) -> bool:
+        return undeclared_names.has_nested(self.schema_as_declared())
+
+    def undeclared_names(self) -> str | None:
+        """Those of the row in the change and of the structs in it, of records in a sample.
+
+        Of a record with several rows those of the first.
         """
+        if self._names_nested:
+            return names.UNDECLARED
         extra = f"array_except({self._fields()}, {_listed(self.schema_as_declared())})"
         return f"CASE WHEN {SAMPLED} AND {names.VALUE} IS NOT NULL THEN {extra} END"
 
@@ -244,8 +256,12 @@ class RowFormat(DeclaredFormat):
 
     def _fields(self) -> str:
         """SQL of the names of the row's fields; null without a row."""
+        return f"json_object_keys({self._row_text()})"
+
+    def _row_text(self) -> str:
+        """SQL of the row's JSON text; null without a row."""
         rows = ", ".join(f"get_json_object({json_spark_parser.TEXT}, '{path}')" for path in self.row_at)
-        return f"json_object_keys(coalesce({rows}))"
+        return f"coalesce({rows})"
 
     def _without_columns(self, schema: T.StructType, reads: Sequence[Read]) -> str:
         """SQL: whether a row that should have columns has none of those that are declared, not even as null."""
@@ -350,27 +366,6 @@ class ChangeFormat(RowFormat, ChangeEnvelope):
 
 def _listed(schema: T.StructType) -> str:
     return f"array({', '.join(names.literal(field.name) for field in schema.fields)})"
-
-
-def binlog_file(name: str) -> str:
-    """SQL of a binlog's name whose number has ten digits: after 999999 it gets longer, and would be less as text."""
-    first, number = (f"regexp_extract({name}, r'^(.*?)([0-9]*)\\z', {group})" for group in (1, 2))
-    return f"concat({first}, lpad({number}, 10, '0'))"
-
-
-def of_milliseconds(text: str) -> str:
-    """SQL of a timestamp from text with milliseconds since 1970; null where it is none."""
-    return _time_since(f"try_cast({text} AS BIGINT)", 1_000)
-
-
-def of_seconds(text: str) -> str:
-    """SQL of a timestamp from text with seconds since 1970; null where it is none."""
-    return _time_since(f"try_cast({text} AS BIGINT)", 1_000_000)
-
-
-def _time_since(number: str, micros: int) -> str:
-    first, last = time_bounds.limits(micros)
-    return f"timestamp_micros(CASE WHEN {number} BETWEEN {first} AND {last} THEN {number} * {micros} END)"
 
 
 def _done(read: Read) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
@@ -20,16 +20,22 @@ from rivermouth.spec.evolution import Evolution
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_DOCUMENT: Final = "__document"
 
-def has_structs(declared: T.DataType) -> bool:
-    """Whether a type is, or has within it, a struct."""
+
+def has_nested(declared: T.StructType) -> bool:
+    """Whether a column is, or has within it, a struct: within it fields may be undeclared too."""
+    return any(_has_struct(each.dataType) for each in declared.fields)
+
+
+def _has_struct(declared: T.DataType) -> bool:
     match declared:
         case T.StructType():
             return True
         case T.ArrayType():
-            return has_structs(declared.elementType)
+            return _has_struct(declared.elementType)
         case T.MapType():
-            return has_structs(declared.valueType)
+            return _has_struct(declared.valueType)
     return False
 
 
@@ -43,9 +49,16 @@ def of_documents(declared: T.StructType) -> str:
     return f"CASE WHEN {SAMPLED} AND {names.VALUE} IS NOT NULL THEN {extra} END"
 
 
-def named(rows: DataFrame, declared: T.StructType) -> DataFrame:
-    """Decoded rows with ``__undeclared``: as ``of_documents``, also with the fields within structs, as dotted paths."""
+def named(rows: DataFrame, declared: T.StructType, document: str = names.VALUE) -> DataFrame:
+    """Rows with ``__undeclared``: as ``of_documents``, also with the fields within structs, as dotted paths.
+
+    Args:
+        rows: Envelope rows, decoded or not.
+        declared: The schema.
+        document: SQL of the JSON document that it describes: binary, null where a value has none.
+    """
     tree = json.dumps(fields_tree(declared, Evolution(), frozenset()))
-    found = jvm_classes.made(rows.sparkSession, "json.Undeclared", tree).named(names.VALUE)
+    found = jvm_classes.made(rows.sparkSession, "json.Undeclared", tree).named(_DOCUMENT)
     sampled = F.expr(f"{SAMPLED} AND {names.VALUE} IS NOT NULL")
-    return rows.withColumn(names.UNDECLARED, F.when(sampled, ClassicColumn(found)))
+    told = rows.withColumn(_DOCUMENT, F.expr(document))
+    return told.withColumn(names.UNDECLARED, F.when(sampled, ClassicColumn(found))).drop(_DOCUMENT)

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, Self
 from rivermouth.errors import LedgerTooNew, LedgerUnreadable
 
 _KEY: Final = "rivermouth_query"
+_REPLAY: Final = "replayed_dead_letters"
 _FORM: Final = 1
 
 Kind = Literal["created", "batch", "refresh", "reset", "cleared"]
@@ -151,6 +152,19 @@ class QueryEntry:
             return cls(**body)
         except (TypeError, ValueError) as error:
             raise LedgerUnreadable(table=table, version=version, detail=str(error)) from None
+
+
+def replay_text(dataset: str, number: int) -> str:
+    """What the commit says that brings dead letters of a dataset into its table."""
+    return json.dumps({_REPLAY: dataset, "replay": number})
+
+
+def is_replay(text: str) -> bool:
+    """Whether a commit that says ``text`` brings dead letters into their table."""
+    try:
+        return isinstance(body := json.loads(text), dict) and _REPLAY in body
+    except ValueError:
+        return False
 
 
 def fingerprint(plan: str) -> str:

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from rivermouth import names
 from rivermouth.domain.delta.table_transaction import CountedTransaction, TableTransaction
+from rivermouth.domain.query.query_entry import replay_text
 from rivermouth.engine.query.query_table import conformed
 from rivermouth.errors import CommitLost
 from rivermouth.names import quoted
@@ -124,8 +125,7 @@ def _complete(spark: SparkSession, table: LetterTable, app: str) -> None:
     for number in sorted(begun):
         rows = letters.where(F.col("status").eqNullSafe("replaying") & (F.col("replay") == number))
         try:
-            said = json.dumps({"replayed_dead_letters": table.dataset, "replay": number})
-            carried = TableTransaction(app, number, said)
+            carried = TableTransaction(app, number, replay_text(table.dataset, number))
             delta_append.append(conformed(rows.select(f"{ROW}.*"), columns), table.location, carried)
         except delta_table.conflicts() as error:
             raise CommitLost(flow=f"replay of {table.dataset}", entry=number, table=table.location) from error

@@ -113,4 +113,20 @@ def _called(call: TableFunction, workspace: SqlSources) -> DataFrame:
         reader = workspace.session.readStream if call.is_streaming else workspace.session.read
         found: DataFrame = reader.format("kafka").options(**given).load()
         return found
+    if call.name == "table_changes" and (changes := _changes(call, workspace)) is not None:
+        return changes
     raise SqlFunctionRefused(at=call.at, function=call.name)
+
+
+def _changes(call: TableFunction, workspace: SqlSources) -> DataFrame | None:
+    """The change data feed of a table: ``table_changes('table', start [, end])``, of versions or times.
+
+    None where there is no such table, or where the call has other arguments.
+    """
+    table, *bounds = call.positional(workspace.secret) or [""]
+    if len(bounds) not in (1, 2):
+        return None
+    options = {"readChangeFeed": "true"}
+    for side, bound in zip(("starting", "ending"), bounds, strict=False):
+        options[side + ("Version" if bound.isdecimal() else "Timestamp")] = bound
+    return workspace.table_of_parts(tuple(table.split(".")), stream=call.is_streaming, options=options)

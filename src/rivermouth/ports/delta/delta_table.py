@@ -43,6 +43,7 @@ class Commit:
         user_metadata: The text that the writer left, or None.
         rows_written: ``numOutputRows`` of the operation's metrics; None where there is none.
         changes_data: Whether rows were added or removed, other than by rewriting the same ones.
+        replaces_all: Whether its rows are all that the table has after it.
         restored_version: The version whose state a RESTORE brought back; None for other operations.
         committed_at: By the writer's clock, in seconds since the epoch; None where it does not say.
         metrics: The numbers of the operation's metrics, by Delta's names.
@@ -54,6 +55,7 @@ class Commit:
     user_metadata: str | None
     rows_written: int | None
     changes_data: bool
+    replaces_all: bool = False
     restored_version: int | None = None
     committed_at: float | None = None
     metrics: Mapping[str, int] = field(default_factory=dict)
@@ -120,13 +122,15 @@ def read_commit(files: LakeFiles, location: str, version: int) -> Commit | None:
             changes_data = changes_data or bool(action.get(name, {}).get("dataChange"))
     operation = str(info.get("operation", "UNKNOWN"))
     metrics = {name: int(value) for name, value in info.get("operationMetrics", {}).items() if str(value).isdecimal()}
-    restored = info.get("operationParameters", {}).get("version") if operation == "RESTORE" else None
+    said: Mapping[str, Any] = info.get("operationParameters", {})
+    restored = said.get("version") if operation == "RESTORE" else None
     return Commit(
         version=version,
         operation=operation,
         user_metadata=info.get("userMetadata"),
         rows_written=metrics.get("numOutputRows"),
         changes_data=changes_data and operation not in _HARMLESS,
+        replaces_all=said.get("mode") == "Overwrite" and not said.get("predicate"),
         restored_version=None if restored is None else int(restored),
         committed_at=info["timestamp"] / 1000 if "timestamp" in info else None,
         metrics=metrics,

@@ -16,7 +16,16 @@ from confluent_kafka.admin import AdminClient
 
 from rivermouth.ports import java
 from rivermouth.ports.dev import broker_security
-from rivermouth.ports.dev.dev_server import HOST, DevServer, Kind, failed, free_port, free_ports, require_free
+from rivermouth.ports.dev.dev_server import (
+    HOST,
+    DevServer,
+    Kind,
+    failed,
+    free_port,
+    free_ports,
+    ports_behind,
+    require_free,
+)
 from rivermouth.ports.spark import jars
 
 if TYPE_CHECKING:
@@ -86,7 +95,8 @@ class Broker(DevServer):
             port: Of the listener; a free one if None.
             data_dir: Keeps the topics beyond this broker's life; if None, a temporary folder.
             properties: Lines for ``server.properties`` that win over ours.
-            secure: Also opens ``listeners`` that ask for a password or a certificate.
+            secure: Also opens ``listeners`` that ask for a password or a certificate, at the ports behind ``port``
+                where these are free.
             heap: The JVM's largest heap.
             ready: How it is asked whether it answers.
 
@@ -105,7 +115,9 @@ class Broker(DevServer):
         """
         chosen = free_port() if port is None else require_free(port, KIND)
 
-        controller, *secured_ports = free_ports(4 if secure else 1, besides=chosen)
+        secured_ports = ports_behind(chosen, broker_security.PORTS) if secure else []
+        free = free_ports(1 + len(secured_ports), besides=chosen)
+        controller = next(each for each in free if each not in secured_ports)
 
         def prepare(folder: Path) -> list[str]:
             known = _properties(folder, chosen, controller)

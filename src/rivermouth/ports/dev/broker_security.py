@@ -28,6 +28,8 @@ _LISTENERS: Final[Mapping[str, str]] = {
     "TLSLOGIN": "SASL_SSL",
     "MUTUAL": "SSL",
 }
+PORTS: Final = len(_LISTENERS)
+"""How many ports they need."""
 _VALID_FOR: Final = dt.timedelta(days=365)
 
 

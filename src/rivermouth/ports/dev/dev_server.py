@@ -193,6 +193,17 @@ def free_ports(number: int, *, besides: int = 0) -> list[int]:
     return [port for port in ports if port != besides][:number]
 
 
+def ports_behind(port: int, number: int) -> list[int]:
+    """The next ports of 127.0.0.1; free ones where somebody listens on one of them."""
+    wanted = list(range(port + 1, port + 1 + number))
+    try:
+        for each in wanted:
+            socket.create_server((HOST, each)).close()
+    except (OSError, OverflowError):
+        return free_ports(number, besides=port)
+    return wanted
+
+
 def require_free(port: int, kind: Kind) -> int:
     """The port itself, if nobody listens on it.
 

@@ -69,7 +69,8 @@ class Observed:
     """Rows with aggregates over them, which are taken in the one action that follows.
 
     Spark's ``observe`` stands between two stages of generated code and lays out each row in full there. Here rows are
-    counted within the generated code. For more conditions than a number has bits, it is ``observe`` after all.
+    counted within the generated code. For more conditions than a number has bits, and over sources that apply Spark's
+    filters themselves, it is ``observe`` after all.
 
     Args:
         rows: A frame.
@@ -82,8 +83,8 @@ class Observed:
     def __init__(self, rows: DataFrame, aggregates: dict[str, Aggregate]) -> None:
         self._sums = _Sums(aggregates)
         self._observation: Observation | None = None
-        if len(self._sums.conditions) <= _CONDITIONS:
-            java = java_class(rows.sparkSession, _OBSERVER)
+        java = java_class(rows.sparkSession, _OBSERVER)
+        if len(self._sums.conditions) <= _CONDITIONS and not java.isFilteredBySource(java_frame(rows)):
             self._observer = java()
             self.rows = DataFrame(self._observer.over(java_frame(rows), *self._sums.sql), rows.sparkSession)
         else:

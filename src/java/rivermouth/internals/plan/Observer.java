@@ -13,7 +13,9 @@ import org.apache.spark.sql.Row;
 import org.apache.spark.sql.api.java.UDF5;
 import org.apache.spark.sql.api.java.UDF6;
 import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.functions;
+import org.apache.spark.sql.sources.CatalystScan;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.util.AccumulatorV2;
 
@@ -54,6 +56,16 @@ public final class Observer extends AccumulatorV2<Long, String> {
                 .apply(functions.expr(code), functions.expr(summand), functions.expr(member), functions.expr(mark),
                         functions.expr(names));
         return rows.where(counted);
+    }
+
+    /**
+     * Whether rows come from a source that gets Spark's filters and applies them itself, as Delta's change data feed does.
+     *
+     * <p>Spark gives it the filter of {@link #over}, too, and applies that once more: each row would be counted twice.
+     */
+    public static boolean isFilteredBySource(Dataset<Row> rows) {
+        return rows.queryExecution().analyzed()
+                .exists(node -> node instanceof LogicalRelation found && found.relation() instanceof CatalystScan);
     }
 
     /**

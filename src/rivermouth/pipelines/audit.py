@@ -1,0 +1,187 @@
+"""Whether a pipeline's tables have what their ledgers say, without Spark."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from rivermouth.domain.query.ledger_rules import broken_rules
+from rivermouth.domain.query.query_entry import NO_COUNTS, QueryCounts, QueryEntry, is_replay
+from rivermouth.pipelines.running.known import KnownDataset, read_known
+from rivermouth.ports.delta import delta_table
+from rivermouth.ports.delta.delta_log import read_snapshot
+from rivermouth.ports.lake.lake_reader import LakeReader
+
+if TYPE_CHECKING:
+    from rivermouth.domain.delta.table_files import Snapshot
+    from rivermouth.pipelines.running.pipeline import Pipeline
+    from rivermouth.ports.delta.delta_table import Commit
+
+_TIMEOUT_S: Final = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetAudit:
+    """What an audit found of one table of a pipeline.
+
+    Attributes:
+        dataset: Its name, as the pipeline writes it.
+        kind: ``streaming_table`` or ``materialized_view``.
+        location: The folder of its table.
+        entries: Ledger entries that were read, of all flows.
+        counts: Where rows went since the table was made or cleared; of a materialized view those of the last refresh.
+        rows: Rows of the table now; None where a file's writer did not count them.
+        dead_letters: Rows in its dead letters, whatever became of them; None where that cannot be counted.
+        not_compared: Why rows and ledger could not be compared, a sentence each.
+        problems: What is not as the ledger says, a sentence each.
+    """
+
+    dataset: str
+    kind: str
+    location: str
+    entries: int = 0
+    counts: QueryCounts = NO_COUNTS
+    rows: int | None = None
+    dead_letters: int | None = None
+    not_compared: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Log:
+    """What the commits of a table come to.
+
+    Attributes:
+        entries: By flow its ledger entries, the oldest first.
+        rows: How many rows the table must have; None where the commits do not tell.
+        why: Why they do not tell.
+        problems: Commits that have other rows than their entry says.
+    """
+
+    entries: dict[str, list[QueryEntry]] = field(default_factory=dict)
+    rows: int | None = None
+    why: str = "the log no longer has all commits of the table"
+    problems: list[str] = field(default_factory=list)
+
+
+def audited(pipeline: Pipeline) -> list[DatasetAudit]:
+    """Compares tables, dead letters and ledgers of a pipeline. Reads only; may run while an update runs.
+
+    Of each entry that the table's log still has: ``read = written + dropped + dead_lettered``; the entries follow each
+    other; the totals add up; offsets of Kafka do not go back; its commit has as many rows as it says. The table and its
+    dead letters have as many rows as the entries say, where nobody else changed rows.
+
+    Args:
+        pipeline: The pipeline.
+
+    Raises:
+        LakeNotReadable: The store does not answer, or refuses.
+        LedgerTooNew, LedgerUnreadable: An entry cannot be read.
+    """
+    reader = LakeReader(pipeline.project.spark_conf, timeout_s=_TIMEOUT_S)
+    return [_audited(reader, known) for known in read_known(reader, pipeline) if known.location]
+
+
+def _audited(reader: LakeReader, known: KnownDataset) -> DatasetAudit:
+    snapshot = read_snapshot(reader, known.location)
+    if snapshot is None:
+        return DatasetAudit(known.dataset, known.kind, known.location)
+    log = _read_log(reader, known.location, until=snapshot.version)
+    problems = [each for entries in log.entries.values() for each in broken_rules(entries)] + log.problems
+    not_compared = [] if log.rows is not None and snapshot.rows is not None else [log.why]
+    if log.rows is not None and snapshot.rows is not None and log.rows != snapshot.rows:
+        problems.append(f"the table has {snapshot.rows:,} rows, and its ledgers say {log.rows:,}")
+    letters = _letters(reader, known.dead_letters)
+    if letters is None:
+        not_compared.append("rows of the dead letters cannot be counted without their deletion vectors")
+    else:
+        problems += _letter_problems(log, letters)
+        not_compared += _waiting(log, letters)
+    return DatasetAudit(
+        known.dataset,
+        known.kind,
+        known.location,
+        entries=sum(map(len, log.entries.values())),
+        counts=sum((entries[-1].totals for entries in log.entries.values()), NO_COUNTS),
+        rows=snapshot.rows,
+        dead_letters=None if letters is None else sum(letters.values()),
+        not_compared=tuple(not_compared),
+        problems=tuple(problems),
+    )
+
+
+def _read_log(reader: LakeReader, location: str, *, until: int) -> _Log:
+    log = _Log()
+    for version in delta_table.commit_versions(reader, location):
+        commit = delta_table.read_commit(reader, location, version) if version <= until else None
+        if commit is not None:
+            _follow(log, commit, location)
+    return log
+
+
+def _follow(log: _Log, commit: Commit, location: str) -> None:
+    """Takes one more commit into account."""
+    text = commit.user_metadata or ""
+    entry = QueryEntry.from_json(text, table=location, version=commit.version) if text else None
+    rows = commit.rows_written
+    if entry is not None:
+        log.entries.setdefault(entry.flow, []).append(entry)
+        _count(log, entry, commit)
+    elif commit.version == 0 and not commit.changes_data:
+        log.rows = 0
+    elif is_replay(text) and rows is not None:
+        log.rows = None if log.rows is None else log.rows + rows
+    elif commit.changes_data:
+        log.rows, log.why = None, f"version {commit.version} ({commit.operation}) is of no flow of the pipeline"
+
+
+def _count(log: _Log, entry: QueryEntry, commit: Commit) -> None:
+    rows = commit.rows_written
+    if entry.kind == "cleared":
+        log.rows = 0
+    elif commit.operation != "WRITE" and commit.changes_data:
+        log.rows, log.why = None, "changes are merged by key, so entries do not say how many rows there are"
+    elif commit.operation == "WRITE" and rows is not None and entry.kind in ("batch", "refresh"):
+        if rows != entry.counts.written:
+            said = f"says {entry.counts.written:,} rows written, and its commit has {rows:,}"
+            log.problems.append(f"entry {entry.number} of {entry.flow} {said}")
+        if commit.replaces_all:
+            log.rows = rows
+        elif log.rows is not None:
+            log.rows += rows
+
+
+def _letters(reader: LakeReader, location: str) -> Counter[tuple[str, int]] | None:
+    """By flow and entry the rows of the dead letters; None where some are only marked as deleted."""
+    snapshot = read_snapshot(reader, location)
+    if snapshot is None:
+        return Counter()
+    if any(each.deleted_rows for each in snapshot.files):
+        return None
+    return Counter(_letter_rows(reader, location, snapshot))
+
+
+def _letter_rows(reader: LakeReader, location: str, snapshot: Snapshot) -> Iterator[tuple[str, int]]:
+    for file in snapshot.files:
+        for row in reader.parquet(f"{location}/{file.path}", ("flow", "entry")):
+            yield row["flow"], row["entry"]
+
+
+def _letter_problems(log: _Log, letters: Mapping[tuple[str, int], int]) -> Iterator[str]:
+    """Entries whose dead letters are more or fewer than they say.
+
+    Dead letters are written after the entry of their batch. Those of the newest one may come with the next update.
+    """
+    for flow, entries in log.entries.items():
+        for entry in entries:
+            there, said = letters.get((flow, entry.number), 0), entry.counts.dead_lettered
+            if there != said and (there or entry is not entries[-1]):
+                yield f"entry {entry.number} of {flow} says {said:,} rows dead-lettered, and there are {there:,}"
+
+
+def _waiting(log: _Log, letters: Mapping[tuple[str, int], int]) -> Iterator[str]:
+    for flow, entries in log.entries.items():
+        if entries[-1].counts.dead_lettered and (flow, entries[-1].number) not in letters:
+            yield f"the dead letters of entry {entries[-1].number} of {flow} come with the next update"

@@ -1,0 +1,55 @@
+"""What entries of one flow must have in common: rules without Spark."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from rivermouth.domain.query.ledger_rules import broken_rules
+from rivermouth.domain.query.query_entry import QueryCounts, QueryEntry
+
+
+def offsets(*sources):
+    return ("{}", *("-" if each is None else json.dumps(each) for each in sources))
+
+
+FIRST = QueryEntry("f", number=-1).after_batch("q", 0, offsets({"t": {"0": 5}}), fingerprint="", stateful=False)
+FIRST = FIRST.counted(QueryCounts(read=5, written=3, dropped=1, dead_lettered=1))
+SECOND = FIRST.after_batch("q", 1, offsets({"t": {"0": 7, "1": 2}}), fingerprint="", stateful=False)
+SECOND = SECOND.counted(QueryCounts(read=4, written=4))
+VIEW = SECOND.after_refresh({"t": 3}, fingerprint="").counted(QueryCounts(read=2, written=2))
+CLEARED = SECOND.after_reset(cleared=True)
+RESET = SECOND.after_reset(cleared=False)
+AGAIN = RESET.after_batch("r", 0, offsets({"t": {"0": 1}}), fingerprint="", stateful=False)
+
+
+@pytest.mark.parametrize(
+    ("entries", "said"),
+    [
+        ([], []),
+        ([FIRST, SECOND], []),
+        ([SECOND, VIEW], []),
+        ([SECOND, CLEARED], []),
+        ([SECOND, RESET, AGAIN.counted(QueryCounts(read=1, written=1))], []),
+        ([FIRST, replace(SECOND, number=3)], ["entry 3 of f follows entry 0"]),
+        (
+            [FIRST, replace(SECOND, totals=FIRST.totals)],
+            ["entry 1 of f: its totals are not those before and its counts"],
+        ),
+        (
+            [replace(FIRST, counts=QueryCounts(read=6, written=3, dropped=1, dead_lettered=1))],
+            ["entry 0 of f: 6 read, but 3 written, 1 dropped and 1 dead-lettered"],
+        ),
+        (
+            [FIRST, replace(SECOND, offsets=offsets({"t": {"0": 4, "1": 2}}))],
+            ["entry 1 of f: t-0 goes back from 5 to 4"],
+        ),
+        # Sources that are no Kafka, and one that had nothing yet.
+        (
+            [replace(FIRST, offsets=offsets(None, {"logOffset": 3})), replace(SECOND, offsets=offsets({"t": 1}, "x"))],
+            [],
+        ),
+    ],
+)
+def test_a_ledger_adds_up_or_says_where_not(entries, said):
+    assert list(broken_rules(entries)) == said
