@@ -6,6 +6,16 @@ from rivermouth.errors import RivermouthError
 
 HEAD = "from pyspark import pipelines as dp\n"
 
+
+def _into_kafka(options, select):
+    """A flow from the rows of a clock into a Kafka sink."""
+    return (
+        f"dp.create_sink('k', 'kafka', {{'kafka.bootstrap.servers': 'localhost:1', {options}}})\n"
+        "@dp.append_flow(target='k')\ndef f():\n"
+        f"    return spark.readStream.format('rate').load().selectExpr({select})\n"
+    )
+
+
 CASES = {
     "a circle": (
         (
@@ -129,6 +139,33 @@ CASES = {
             "following? [`id`]. SQLSTATE: 42703; nothing was written to it\n"
             "  at: src/a.py:4\n"
             "  hint: rivermouth validate, after the query is corrected"
+        ),
+    ),
+    "a sink without a value": (
+        _into_kafka("'topic': 't'", "'value AS id'"),
+        (
+            "[SINK_COLUMNS_INVALID] flow f into the Kafka sink k: its query has no column value; "
+            "the pipeline was not run\n"
+            "  at: src/a.py:3\n"
+            "  hint: select to_json(struct(*)) AS value"
+        ),
+    ),
+    "a sink without a topic": (
+        _into_kafka("", "'CAST(value AS STRING) AS value'"),
+        (
+            "[SINK_COLUMNS_INVALID] flow f into the Kafka sink k: its query has no column topic, and the sink names "
+            "none; the pipeline was not run\n"
+            "  at: src/a.py:3\n"
+            '  hint: options={"topic": "orders", ...} at the sink, or a column topic'
+        ),
+    ),
+    "a sink whose key is a number": (
+        _into_kafka("'topic': 't'", "'value AS key', 'CAST(value AS STRING) AS value'"),
+        (
+            "[SINK_COLUMNS_INVALID] flow f into the Kafka sink k: its query has a column key of type bigint, and Kafka "
+            "takes string or binary; the pipeline was not run\n"
+            "  at: src/a.py:3\n"
+            "  hint: CAST(key AS string)"
         ),
     ),
     "no sequence": (

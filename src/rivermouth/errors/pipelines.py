@@ -283,3 +283,11 @@ class PipelineAuditFailed(RivermouthError):
     code = "PIPELINE_AUDIT_FAILED"
     what = "tables do not have what their ledgers say: {datasets}; nothing was changed"
     hint = "rivermouth tables describe {first}"
+
+
+class SinkColumnsInvalid(RivermouthError):
+    """A query into a sink does not have the columns that the sink needs."""
+
+    code = "SINK_COLUMNS_INVALID"
+    what = "flow {flow} into the Kafka sink {sink}: its query {detail}; the pipeline was not run"
+    hint = "{fix}"

@@ -22,6 +22,7 @@ from rivermouth.names import did_you_mean
 from rivermouth.pipelines.graph import Declared, FlowNode, Graph, Node, circle
 from rivermouth.pipelines.running.declared_columns import declared_columns, united
 from rivermouth.pipelines.running.reads import Evaluated, each_once
+from rivermouth.pipelines.sink_columns import check_sink_columns
 from rivermouth.pipelines.spec import VIEWS, AutoCdc, Dataset, PythonQuery
 from rivermouth.pipelines.sql.qualifiers import without_qualifiers
 from rivermouth.ports.delta import delta_table
@@ -96,8 +97,10 @@ class Resolver:
 
     def _sink(self, name: TableName) -> Node:
         sink, flows = self.declared.sinks[name.table], self.declared.flows[name]
-        inputs = [each for flow in flows for each in self._streamed(flow, sink.name).inputs]
-        return Node(name, "sink", None, sink, flows, each_once(inputs))
+        found = [self._streamed(flow, sink.name) for flow in flows]
+        for flow, each in zip(flows, found, strict=True):
+            check_sink_columns(sink, flow, each.frame.schema)
+        return Node(name, "sink", None, sink, flows, each_once([inp for each in found for inp in each.inputs]))
 
     def _dataset(self, name: TableName, dataset: Dataset) -> Node:
         flows, shown = self.declared.flows[name], self.workspace.names.shown(name)

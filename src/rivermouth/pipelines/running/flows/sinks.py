@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rivermouth.domain.query.query_entry import QueryCounts
 from rivermouth.engine.query.sink_query import SinkWriter, run_sink_query
+from rivermouth.ports.internals.query_plans import needs_whole_result
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -43,6 +44,9 @@ def run_sink(
 ) -> tuple[QueryCounts, int]:
     """Runs a flow into a sink; how many rows it has written, and how many a watermark left out.
 
+    An update flow gives the rows that changed with each batch (Spark's update mode). A query that aggregates without a
+    watermark gives its whole result with each batch (complete mode), others their new rows (append mode).
+
     Raises:
         RivermouthError: The typed reason why it failed.
 
@@ -50,5 +54,6 @@ def run_sink(
         Each batch reaches the sink at least once, with one number.
     """
     sink: Any = node.sink
-    writer = SinkWriter(sink.format, sink.options, sink.function, "update" if flow.kind == "update" else "append")
+    mode = "complete" if needs_whole_result(frame) else "append"
+    writer = SinkWriter(sink.format, sink.options, sink.function, "update" if flow.kind == "update" else mode)
     return run_sink_query(frame, context, writer, stopping, interval_s=interval_s)
