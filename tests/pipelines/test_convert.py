@@ -9,7 +9,7 @@ from rivermouth.cli.main import invoke
 from rivermouth.errors import RivermouthError
 from rivermouth.pipelines.convert.conversions import to_flows, to_pipeline
 from rivermouth.pipelines.convert.drafts import Pipeline
-from rivermouth.pipelines.convert.from_flow import lines_of
+from rivermouth.pipelines.convert.flow_in_file import flow_in_file
 from rivermouth.pipelines.names import Names
 from rivermouth.pipelines.spec import SourceLine
 from rivermouth.pipelines.sql.definitions.read import read_sql
@@ -54,6 +54,7 @@ def orders():
         spark.readStream.format("kafka")
         .option("subscribe", "orders,returns")
         .option("startingTimestamp", "1769860800000")
+        .option("startingOffsetsByTimestampStrategy", "latest")
         .option("maxOffsetsPerTrigger", "500")
         .load()
         .where("value IS NOT NULL")
@@ -124,13 +125,12 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-def _converted(folder, text, language="sql"):
+def _converted(folder, text, language="sql", leave_out=("dead_letters",)):
     """Each flow of a project as a file of a pipeline, by name."""
     (folder / "rivermouth.yml").write_text(text)
-    spec, lines = read_project(folder / "rivermouth.yml", "rivermouth.yml", {})
+    spec, _ = read_project(folder / "rivermouth.yml", "rivermouth.yml", {})
     return {
-        name: to_pipeline(flow, language, lines_of(lines, "rivermouth.yml", name), "rivermouth.yml")
-        for name, flow in spec.flows.items()
+        name: to_pipeline(flow_in_file("rivermouth.yml", name, {}), language, leave_out) for name in spec.flows
     }, spec
 
 
@@ -159,6 +159,9 @@ def test_a_keyed_flow_becomes_sql(here):
 SAME = {
     "raw": "{topics: [t], format: raw, table: a.b}",
     "raw without null": "{topics: [t], format: raw, null_values: drop, table: a.b}",
+    "raw without null as dead letters": "{topics: [t], format: raw, null_values: dead_letter, table: a.b}",
+    "nulls as dead letters": '{topics: [t], format: {type: json, schema: "id bigint"}, null_values: dead_letter, '
+    "table: a.b}",
     "text": "{topics: [t], format: text, starting_offsets: latest, table: a.b}",
     "json": '{topics: [t, u], format: {type: json, schema: "id bigint, n string"}, table: a.b}',
     "names": "{topics: [t], format: text, metadata_columns: [kafka_topic, kafka_partition, kafka_offset], table: a.b}",
@@ -218,31 +221,151 @@ def test_a_flow_that_went_there_and_back_is_the_same(here, name):
 LEFT_OUT = {
     "group_id: g": "group_id: a pipeline does not show its progress under a consumer group",
     "ending_offsets: latest": "ending_offsets: a pipeline reads to the end of the topic",
-    "on_data_loss: record": "on_data_loss: records that are lost are passed over, and not written down",
     "evolution: {on_new_column: evolve}": "evolution: from_json reads the declared columns alone: no column is added, "
     "widened, rescued or refused",
-    "places: {table: 'elsewhere/{table}'}": "places: the table is at <lake>/<schema>/<table>; give it another folder "
-    "with path=",
-    "maintenance: after_run": "maintenance: a pipeline does not optimize or vacuum its tables",
+    "places: {table: 'elsewhere/{table}'}": "places: the table is at <lake>/<schema>/<table>",
+    "maintenance: after_run": "maintenance: a run of a pipeline does not optimize or vacuum its tables",
     "previously: old": "previously: a table of a pipeline has no former name",
-    "null_values: dead_letter": "null_values: a record without a value is left out, and no dead letter",
+    "select: id\n    null_values: dead_letter": "null_values: a record without a value is left out, and no dead letter",
+    "table: {name: a.b, column_comments: {id: the id}}": "table.column_comments: a converted table has no comments on "
+    "its columns",
+    "format: {type: json, schema: 'at timestamp', timestamp_precision: truncate}": "format.timestamp_precision: "
+    "from_json cuts digits behind the microsecond off",
+}
+WITHOUT_DEAD_LETTERS = """\
+lake: ./lake
+flows:
+  b: {topics: [t], format: {type: json, schema: "id bigint, n int"}, select: id, table: a.b}
+"""
+SAID = {
+    "on_data_loss: record": "on_data_loss: records that are lost are passed over, and not written down",
+    "starting_offsets: {t: {1: 5}}": "starting_offsets: Spark wants an offset for each partition of the topic",
+    "table: main.a.b": "table.name: the table is a.b, and not registered in a catalog",
+    "topics: ['${TOPIC:-t}']": "topics.0: the value that ${TOPIC} has now is written, and not the variable",
 }
 
 
+def _flow(setting):
+    found = {"topics": "[t]", "format": "{type: json, schema: 'id bigint'}", "table": "a.b"}
+    for line in setting.splitlines():
+        name, _, value = line.strip().partition(": ")
+        found[name] = value
+    lines = "\n".join(f"    {name}: {value}" for name, value in found.items())
+    return f"lake: ./lake\nflows:\n  b:\n{lines}\n", next(i for i, name in enumerate(found) if name in setting) + 4
+
+
 @pytest.mark.parametrize("setting", LEFT_OUT)
-def test_a_setting_that_a_pipeline_does_not_have_is_named_with_its_line(here, setting):
-    flow = f"topics: [t]\n    format: {{type: json, schema: 'id bigint'}}\n    table: a.b\n    {setting}"
-    found, _ = _converted(here, f"lake: ./lake\nflows:\n  b:\n    {flow}\n")
-    assert f"rivermouth.yml:7: {LEFT_OUT[setting]}" in [*map(str, found["b"].differences)]
+def test_a_setting_that_a_pipeline_does_not_have_is_refused_unless_it_may_be_left_out(here, setting):
+    text, _ = _flow(setting)
+    name = LEFT_OUT[setting].partition(":")[0]
+    at = 4 + [line.split(":")[0].strip() for line in text.splitlines()[3:]].index(name.partition(".")[0])
+    with pytest.raises(RivermouthError) as refused:
+        _converted(here, text, leave_out=["dead_letters"] if "select" in text else ())
+    given = "dead_letters," if "select" in text else ""
+    assert str(refused.value) == (
+        "[FLOW_SETTINGS_NOT_CONVERTIBLE] flow b has settings that a pipeline does not have, and nothing was written:\n"
+        f"  rivermouth.yml:{at}: {LEFT_OUT[setting]}\n"
+        f"  hint: rivermouth convert b --leave-out {given}{name}"
+    )
+    found, _ = _converted(here, text, leave_out=[name, "dead_letters"])
+    assert f"rivermouth.yml:{at}: {LEFT_OUT[setting]}" in [*map(str, found["b"].differences)]
+
+
+@pytest.mark.parametrize("setting", SAID)
+def test_what_is_different_is_named_with_its_line(here, setting):
+    found, _ = _converted(here, _flow(setting)[0])
+    assert SAID[setting] in [str(each).split(": ", 1)[1] for each in found["b"].differences]
+
+
+def test_a_flow_whose_dead_letters_a_pipeline_cannot_have_is_refused(here):
+    with pytest.raises(RivermouthError) as refused:
+        _converted(here, WITHOUT_DEAD_LETTERS, leave_out=())
+    assert str(refused.value) == (
+        "[FLOW_SETTINGS_NOT_CONVERTIBLE] flow b has settings that a pipeline does not have, and nothing was written:\n"
+        "  rivermouth.yml:3: dead_letters: a value that is no JSON is left out, and no dead letter\n"
+        "  hint: rivermouth convert b --leave-out dead_letters"
+    )
+
+
+def test_what_a_project_says_of_all_its_flows_is_refused_too(here):
+    text = "lake: ./lake\nmaintenance: after_run\nflows:\n  b: {topics: [t], format: text, group_id: g, table: a.b}\n"
+    with pytest.raises(RivermouthError) as refused:
+        _converted(here, text, leave_out=())
+    assert str(refused.value).splitlines()[1:] == [
+        "  rivermouth.yml:4: group_id: a pipeline does not show its progress under a consumer group",
+        "  rivermouth.yml:2: maintenance: a run of a pipeline does not optimize or vacuum its tables",
+        "  hint: rivermouth convert b --leave-out group_id,maintenance",
+    ]
 
 
 def test_every_setting_of_a_flow_is_carried_over_or_named():
     from rivermouth.pipelines.convert.from_flow import _LEFT_OUT, _REFUSED
-    from rivermouth.spec import Flow
+    from rivermouth.sinks.history import History
+    from rivermouth.sinks.upsert import Upsert
+    from rivermouth.spec import Flow, Table, Trigger
 
     carried = {"name", "topics", "topic_pattern", "assign", "starting_offsets", "format", "metadata_columns", "explode"}
     carried |= {"null_values", "select", "expectations", "table", "sink", "trigger", "key_format", "on_data_loss"}
     assert {*Flow.model_fields} == carried | {*_LEFT_OUT} | {*_REFUSED}
+    # max_tables is of families, which are refused.
+    assert {*Table.model_fields} == {
+        *("name", "max_tables", "partition_by", "cluster_by", "properties", "comment", "column_comments")
+    }
+    assert {*Trigger.model_fields} == {"every", "max_offsets", "min_offsets", "max_delay", "min_partitions"}
+    # Snapshots, from_ and rows, are refused.
+    keyed = {"type", "keys", "sequence_by", "apply_as_deletes", "apply_as_truncates", "tombstones", "remember_deletes"}
+    keyed |= {"columns", "except_columns", "from_", "rows"}
+    partial = {"ignore_null_updates", "ignore_null_updates_columns", "ignore_null_updates_except_columns"}
+    assert {*Upsert.model_fields} == keyed | partial | {"columns_to_update"}
+    assert {*History.model_fields} == keyed | {"track_history_columns", "track_history_except_columns"}
+
+
+ODD = """\
+lake: ./lake   # a comment
+flows:
+  odd-name_x:   # another
+    topics: [t.1-c]
+    format: {type: json, schema: "id bigint, `a'b` string, `we\\"ird` string"}
+    select: ["*", "id -- the id\\n + 1 AS nxt", "'a\\nb' AS p -- of two lines"]
+    expectations: [{name: "it's", condition: "id > 0 -- positive"}]
+    table: {name: a.class, partition_by: [{part: "id % 2 -- two"}]}
+  spark: {topic_pattern: '^ord\\.\\d+$', format: text, table: a.spark}
+  order:
+    topics: [t]
+    format: {type: json, schema: "`order` string, `group` int, v int"}
+    sink: {type: upsert, keys: [{k: "upper(`order`) -- x"}], sequence_by: [v], apply_as_deletes: "v < 0 -- gone", \
+tombstones: ignore}
+    table: b.order
+  orders: {topics: [t], format: {type: json, schema: "v int"}, sink: upsert, table: c.order}
+"""
+
+
+def test_names_and_texts_that_are_odd_go_there_and_back(here):
+    found, spec = _converted(here, ODD)
+    back = _back("\n".join(each.text for each in found.values()))
+    assert [*map(str, back.no_flows)] == []
+    flows = yaml.safe_load(back.text)["flows"]
+    assert [*flows] == ["class", "spark", "order", "order_2"]
+    for (name, made), own in zip(flows.items(), spec.flows.values(), strict=True):
+        before = json.dumps(flow_body(own), default=str)
+        for comment in (" -- of two lines", " -- positive", " -- two", " -- x", " -- gone"):
+            before = before.replace(comment, "")
+        assert made == json.loads(before), name
+    python, _ = _converted(here, ODD, "python")
+    for each in python.values():
+        compile(each.text, "made.py", "exec")
+    assert "def class_():" in python["odd-name_x"].text
+    assert "def spark_():" in python["spark"].text
+    text = ODD.replace("'a\\nb'", "'$${x}'")
+    with pytest.raises(RivermouthError) as refused:
+        _converted(here, text)
+    assert str(refused.value) == (
+        "[FLOW_NOT_CONVERTIBLE] flow odd-name_x cannot be a table of a pipeline: it has a text with ${, which is a "
+        "parameter in SQL; nothing was written\n"
+        "  at: rivermouth.yml:3\n"
+        "  hint: rivermouth convert odd-name_x"
+    )
+    assert "'${x}' AS p" in _converted(here, text, "python")[0]["odd-name_x"].text
 
 
 REFUSED = {
@@ -404,7 +527,8 @@ def test_the_command(here, capsys):
         "[FLOW_NOT_CONVERTIBLE] flow a cannot be a table of a pipeline: Spark has no function that reads the format "
         "avro as it does; nothing was written\n"
         "  at: avro.yml:3\n"
-        "  hint: keep the flow: a project can have flows and pipelines\n"
+        "  hint: keep the flow; a query of a pipeline reads its table by name: FROM STREAM a.b\n"
     )
     assert invoke(["convert", "view.sql", "--to", "sql"]) == 2
     assert invoke(["convert", "a", "b"]) == 2
+    assert invoke(["convert", "view.sql", "--leave-out", "group_id"]) == 2

@@ -10,8 +10,7 @@ import click
 from rivermouth.cli.options import with_project
 from rivermouth.cli.output import Output
 from rivermouth.cli.pipelines import SOURCE_FILES, SettingsChoice, meant, with_settings
-from rivermouth.errors import ArgumentInvalid, ConvertedFileExists, FlowUnknown, NothingConverted
-from rivermouth.names import did_you_mean
+from rivermouth.errors import ArgumentInvalid, ConvertedFileExists, NothingConverted
 
 if TYPE_CHECKING:
     from rivermouth.pipelines.convert.conversions import Converted
@@ -24,6 +23,7 @@ _LANGUAGES: Final = {".py": "python", ".sql": "sql"}
 @click.argument("what", nargs=-1, required=True, metavar="FLOW|FILE...|FOLDER")
 @click.option("--to", type=click.Choice(["python", "sql"]), help="The language of the pipeline file.")
 @click.option("-o", "target", metavar="FILE", help="Write this file; without it the text is printed.")
+@click.option("--leave-out", metavar="SETTINGS", help="Settings of the flow that the pipeline shall not have: A,B.")
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
 @with_settings
 @with_project
@@ -36,7 +36,8 @@ def convert(
     or a file with settings are written as a project file: each table that is Kafka records, one format and columns
     becomes a flow. For each other table the result says why it is none.
 
-    What is different afterwards is listed: with -o below the name of the file, else on standard error.
+    What is different afterwards is listed: with -o below the name of the file, else on standard error. A setting that a
+    pipeline does not have is refused, unless --leave-out names it.
     """
     check_target(target, force=named["force"])
     is_pipeline = any(name.lower().endswith(SOURCE_FILES + _SETTINGS) or Path(name).is_dir() for name in what)
@@ -46,7 +47,15 @@ def convert(
     if not is_pipeline and len(what) > 1:
         msg = "name one flow: each becomes a file of its own."
         raise click.UsageError(msg)
-    found = _flows(file, what, settings) if is_pipeline else _pipeline(file, what[0], named["to"], target)
+    leave_out = tuple(filter(None, (each.strip() for each in (named["leave_out"] or "").split(","))))
+    if is_pipeline and leave_out:
+        msg = "--leave-out is about settings of a flow."
+        raise click.UsageError(msg)
+    if is_pipeline:
+        found = _flows(file, what, settings)
+    else:
+        language = named["to"] or _LANGUAGES.get(Path(target or "").suffix.lower(), "python")
+        found = _pipeline(file, what[0], language, leave_out)
     _say(output, found, target)
 
 
@@ -60,18 +69,13 @@ def check_target(target: str | None, *, force: bool) -> None:
         raise ConvertedFileExists(path=target)
 
 
-def _pipeline(file: str, flow: str, language: str | None, target: str | None) -> Converted:
+def _pipeline(file: str, flow: str, language: Any, leave_out: tuple[str, ...]) -> Converted:
     import os
 
     from rivermouth.pipelines.convert.conversions import to_pipeline
-    from rivermouth.pipelines.convert.from_flow import lines_of
-    from rivermouth.project.file.reading import read_project
+    from rivermouth.pipelines.convert.flow_in_file import flow_in_file
 
-    spec, lines = read_project(Path(file), file, os.environ)
-    if flow not in spec.flows:
-        raise FlowUnknown(name=flow, fix=did_you_mean(flow, spec.flows))
-    language = language or _LANGUAGES.get(Path(target or "").suffix.lower(), "python")
-    return to_pipeline(spec.flows[flow], language, lines_of(lines, file, flow), file)  # type: ignore[arg-type]
+    return to_pipeline(flow_in_file(file, flow, os.environ), language, leave_out)
 
 
 def _flows(file: str, what: tuple[str, ...], settings: SettingsChoice) -> Converted:

@@ -258,7 +258,15 @@ class FlowNotConvertible(RivermouthError):
 
     code = "FLOW_NOT_CONVERTIBLE"
     what = "flow {flow} cannot be a table of a pipeline: {detail}; nothing was written"
-    hint = "keep the flow: a project can have flows and pipelines"
+    hint = "{fix}"
+
+
+class FlowSettingsNotConvertible(RivermouthError):
+    """A flow has settings that a pipeline does not have."""
+
+    code = "FLOW_SETTINGS_NOT_CONVERTIBLE"
+    what = "flow {flow} has settings that a pipeline does not have, and nothing was written:\n  {settings}"
+    hint = "rivermouth convert {flow} --leave-out {names}"
 
 
 class NothingConverted(RivermouthError):

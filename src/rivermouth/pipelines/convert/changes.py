@@ -13,6 +13,7 @@ from rivermouth.pipelines.convert.model import (
     SEQUENCE,
     TOMBSTONE,
     none_null,
+    trimmed,
     word,
 )
 from rivermouth.pipelines.spec import AutoCdc, Expectation
@@ -33,15 +34,15 @@ def auto_cdc(flow: Flow, differs: Differs) -> tuple[AutoCdc, dict[str, str], lis
     sink: Any = flow.keyed
     metadata = flow.metadata_columns
     keys = tuple(named(sink.keys)) or (metadata[flow.default_key],)
-    deletes = sink.apply_as_deletes
+    deletes = sink.apply_as_deletes and trimmed(sink.apply_as_deletes)
+    truncates = sink.apply_as_truncates and trimmed(sink.apply_as_truncates)
     has_tombstones = sink.tombstones_delete and not sink.keys and not sink.sequence_by
     if has_tombstones:
         deletes = f"{TOMBSTONE} OR ({deletes})" if deletes else TOMBSTONE
     beside = tuple(metadata.values())
     columns = tuple(dict.fromkeys([*keys, *sink.columns, *beside])) if sink.columns else ()
     except_columns = tuple(sink.except_columns)
-    if has_tombstones and not columns:
-        except_columns = (*except_columns, TOMBSTONE)
+    except_columns += (TOMBSTONE,) if has_tombstones and not columns else ()
     if not sink.sequence_by and sink.keys:
         text = "changes of a key are ordered by timestamp, then by offset; a flow orders a partition by offset alone"
         differs(text, "sink")
@@ -49,7 +50,7 @@ def auto_cdc(flow: Flow, differs: Differs) -> tuple[AutoCdc, dict[str, str], lis
         keys=keys,
         sequence_by=_sequence(flow),
         apply_as_deletes=deletes,
-        apply_as_truncates=sink.apply_as_truncates,
+        apply_as_truncates=truncates,
         columns=columns,
         except_columns=except_columns,
         scd_type=2 if sink.versions else 1,
@@ -61,17 +62,19 @@ def auto_cdc(flow: Flow, differs: Differs) -> tuple[AutoCdc, dict[str, str], lis
         columns_to_update=getattr(sink, "columns_to_update", None),
     )
     there = none_null(map(word, keys))
-    if sink.apply_as_truncates:
-        there = f"({sink.apply_as_truncates}) OR ({there})"
+    if truncates:
+        there = f"({truncates}) OR ({there})"
     held = [Expectation(HAS_KEY, there, "dead_letter")]
     if sink.sequence_by:
-        held.append(Expectation(HAS_SEQUENCE, none_null(f"({part})" for part in sink.sequence_by), "dead_letter"))
+        held.append(
+            Expectation(HAS_SEQUENCE, none_null(f"({trimmed(part)})" for part in sink.sequence_by), "dead_letter")
+        )
     return cdc, {REMEMBER: f"{sink.remember_deletes:.0f}"}, held
 
 
 def _sequence(flow: Flow) -> str:
     sink, metadata = flow.keyed, flow.metadata_columns
-    parts = sink.sequence_by if sink is not None else ()
+    parts = [trimmed(each) for each in sink.sequence_by] if sink is not None else []
     if not parts and sink is not None and not sink.keys:
         return word(metadata["kafka_offset"])  # the records of a key are in one partition
     if not parts:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from rivermouth.errors import RivermouthError
+from rivermouth.errors import FlowNotConvertible, RivermouthError
 from rivermouth.pipelines.convert.drafts import Pipeline, drafts
+from rivermouth.pipelines.convert.flow_in_file import FlowInFile
 from rivermouth.pipelines.convert.from_flow import draft_of
-from rivermouth.pipelines.convert.model import Difference, Draft, NoFlow, Place
+from rivermouth.pipelines.convert.model import Difference, Draft, NoFlow, NotReadable
 from rivermouth.pipelines.convert.read_sql import SECRET
-from rivermouth.pipelines.convert.relations import NotReadable
 from rivermouth.pipelines.convert.to_flow import flow_of
 from rivermouth.pipelines.convert.to_python import to_python
 from rivermouth.pipelines.convert.to_sql import to_sql
 from rivermouth.project.file.dump import to_yaml
 from rivermouth.project.file.reading import read_mapping
-from rivermouth.spec import Flow
 
 Language = Literal["python", "sql"]
 SERVERS: Final = "bootstrap.servers"
@@ -41,21 +40,25 @@ class Converted:
     no_flows: tuple[NoFlow, ...] = ()
 
 
-def to_pipeline(flow: Flow, language: Language, place: Place, file: str) -> Converted:
+def to_pipeline(found: FlowInFile, language: Language, leave_out: Collection[str] = ()) -> Converted:
     """A file of a pipeline that makes the table of a flow of the same topic.
 
     Args:
-        flow: The flow.
+        found: The flow.
         language: Of the file.
-        place: Gives the lines of its settings.
-        file: The name of the project file.
+        leave_out: Settings that may be left out.
 
     Raises:
         FlowNotConvertible: There is no such file.
+        FlowSettingsNotConvertible: It has other settings that a pipeline does not have.
     """
-    draft, differences = draft_of(flow, place)
-    origin = f"flow {flow.name} of {file}"
+    flow = found.flow
+    draft, differences = draft_of(found, leave_out)
+    origin = f"flow {flow.name} of {found.file}"
     text = to_python(draft, origin) if language == "python" else to_sql(draft, origin)
+    if language == "sql" and "${" in text:
+        detail = "it has a text with ${, which is a parameter in SQL"
+        raise FlowNotConvertible(at=found.place(), flow=flow.name, detail=detail, fix=f"rivermouth convert {flow.name}")
     return Converted(text, (draft.dataset.name,), tuple(differences))
 
 

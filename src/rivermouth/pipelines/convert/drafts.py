@@ -6,10 +6,9 @@ import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from rivermouth.pipelines.convert.model import Draft, NoFlow
+from rivermouth.pipelines.convert.model import Draft, NoFlow, NotReadable, Relation
 from rivermouth.pipelines.convert.read_python import relation_of_python
 from rivermouth.pipelines.convert.read_sql import relation_of_sql
-from rivermouth.pipelines.convert.relations import NotReadable, Relation
 from rivermouth.pipelines.names import Names, TableName
 from rivermouth.pipelines.spec import VIEWS, Dataset, Definitions, Expectation, Flow, PythonQuery, Query, SourceLine
 

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from rivermouth.decoding.declared.declared import INFER, names_in_ddl
-from rivermouth.errors import FlowNotConvertible
+from rivermouth.errors import FlowNotConvertible, FlowSettingsNotConvertible
 from rivermouth.names import METADATA_COLUMNS
 from rivermouth.pipelines.convert.changes import auto_cdc
+from rivermouth.pipelines.convert.flow_in_file import FlowInFile
 from rivermouth.pipelines.convert.model import (
     HAS_KEY,
+    HAS_VALUE,
     INTERVAL,
     IS_DOCUMENT,
     KAFKA_COLUMNS,
     POSITION,
     TOMBSTONE,
+    VALUE_THERE,
     Difference,
     Draft,
-    Place,
     Step,
     all_null_but,
     listed,
+    trimmed,
     word,
 )
 from rivermouth.pipelines.python.registry import texts
@@ -44,8 +47,8 @@ _LEFT_OUT: Final = {
     "group_id": "a pipeline does not show its progress under a consumer group",
     "ending_offsets": "a pipeline reads to the end of the topic",
     "evolution": "from_json reads the declared columns alone: no column is added, widened, rescued or refused",
-    "places": "the table is at <lake>/<schema>/<table>; give it another folder with path=",
-    "maintenance": "a pipeline does not optimize or vacuum its tables",
+    "places": "the table is at <lake>/<schema>/<table>",
+    "maintenance": "a run of a pipeline does not optimize or vacuum its tables",
     "previously": "a table of a pipeline has no former name",
 }
 _LEFT_OUT_OF_JSON: Final = {
@@ -56,24 +59,27 @@ _NOT_READ: Final = ("framing", "documents_in_strings", "subject", "schema_hints"
 _CARRIED_OF_JSON: Final = ("type", "schema", "timestamp_format", "date_format", "no_declared_field")
 
 
-def draft_of(flow: Flow, place: Place) -> tuple[Draft, list[Difference]]:
+def draft_of(found: FlowInFile, leave_out: Collection[str] = ()) -> tuple[Draft, list[Difference]]:
     """The flow as a table of a pipeline, and what is different there.
 
     Args:
-        flow: A flow of a project.
-        place: Gives the line of a setting of the flow by its path: ``place("table", "name")``.
+        found: A flow of a project file.
+        leave_out: Settings that may be left out: ``group_id``, ``table.column_comments``.
 
     Raises:
         FlowNotConvertible: A pipeline cannot make the same table of the same topic.
+        FlowSettingsNotConvertible: It has settings that a pipeline does not have, and that may not be left out.
     """
-    return _Carrying(flow, place).draft()
+    return _Carrying(found.flow, found.place, leave_out, [*found.differences]).draft()
 
 
 @dataclass
 class _Carrying:
     flow: Flow
-    place: Place
+    place: Callable[..., str | None]
+    leave_out: Collection[str]
     differences: list[Difference] = field(default_factory=list)
+    refused: list[Difference] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.body: dict[str, Any] = flow_body(self.flow)
@@ -94,6 +100,7 @@ class _Carrying:
             )
             conf = {}
         self._left_out()
+        self._raise_refused()
         dataset = Dataset(
             name=self._table(),
             kind="table" if cdc is None else "streaming_table",
@@ -106,13 +113,25 @@ class _Carrying:
             cluster_by=self.flow.table.cluster_by,
             expectations=tuple(expectations),
         )
-        return Draft(dataset, kafka, tuple(steps), conf, cdc), self.differences
+        return Draft(dataset, kafka, tuple(steps), conf, cdc, flow=self.flow.name), self.differences
 
     def _differs(self, text: str, *path: Any) -> None:
         self.differences.append(Difference(self.place(*path), ".".join(map(str, path)), text))
 
-    def _refused(self, detail: str, *path: Any) -> FlowNotConvertible:
-        return FlowNotConvertible(at=self.place(*path), flow=self.flow.name, detail=detail)
+    def _leaves(self, text: str, *path: Any) -> None:
+        """A setting of the file has no equal in a pipeline: it is refused, unless it may be left out."""
+        found = Difference(self.place(*path), ".".join(map(str, path)), text)
+        (self.differences if found.setting in self.leave_out else self.refused).append(found)
+
+    def _raise_refused(self) -> None:
+        if self.refused:
+            names = ",".join(dict.fromkeys([*self.leave_out, *(each.setting for each in self.refused)]))
+            settings = "\n  ".join(map(str, self.refused))
+            raise FlowSettingsNotConvertible(flow=self.flow.name, settings=settings, names=names)
+
+    def _refused(self, detail: str, *path: Any, fix: str | None = None) -> FlowNotConvertible:
+        kept = f"keep the flow; a query of a pipeline reads its table by name: FROM STREAM {self.flow.table.name}"
+        return FlowNotConvertible(at=self.place(*path), flow=self.flow.name, detail=detail, fix=fix or kept)
 
     def _refuse(self) -> None:
         flow = self.flow
@@ -131,15 +150,16 @@ class _Carrying:
     def _left_out(self) -> None:
         for name, text in _LEFT_OUT.items():
             if name in self.body:
-                self._differs(text, name)
+                self._leaves(text, name)
         if self.flow.on_data_loss == "record":
             self._differs("records that are lost are passed over, and not written down", "on_data_loss")
         if self.flow.table.column_comments:
-            self._differs("comments on columns are not carried over", "table", "column_comments")
+            self._leaves("a converted table has no comments on its columns", "table", "column_comments")
         if self.flow.format.type == "json":
-            said = {None: "a row of nulls", "where": "left out without a dead letter"}.get(
-                self._judged, f"a dead letter that fails {self._judged}"
-            )
+            said = "a row of nulls" if self._judged is None else f"a dead letter that fails {self._judged}"
+            if self._judged == "where":
+                self._leaves("a value that is no JSON is left out, and no dead letter", "dead_letters")
+                said = "left out"
             text = f"a value that is no JSON is {said}; a field that does not fit its type is null, and no dead letter"
             self._differs(text, "format")
         if self.flow.key_as_text:
@@ -148,7 +168,7 @@ class _Carrying:
     def _table(self) -> str:
         name = self.flow.table.name
         if name.count(".") > 1:
-            self._differs("the table is not registered in a catalog", "table", "name")
+            self._differs(f"the table is {name.split('.', 1)[1]}, and not registered in a catalog", "table", "name")
             name = name.split(".", 1)[1]
         return name
 
@@ -163,8 +183,10 @@ class _Carrying:
         start = flow.starting_offsets
         if start.timestamp is not None:
             found["startingTimestamp"] = str(round(start.timestamp.timestamp() * 1000))
+            found["startingOffsetsByTimestampStrategy"] = "latest"
         elif start.kind == "offsets":
             found["startingOffsets"] = json.dumps(start.offsets)
+            self._differs("Spark wants an offset for each partition of the topic", "starting_offsets")
         else:
             found["startingOffsets"] = start.kind
         if flow.on_data_loss == "record":
@@ -200,7 +222,7 @@ class _Carrying:
         return "CAST(key AS STRING)" if self.flow.key_as_text else "key"
 
     def _steps(self) -> tuple[list[Step], list[Expectation]]:
-        own = [Expectation(each.name, each.condition, each.action) for each in self.flow.expectations]  # type: ignore[arg-type]
+        own = [Expectation(each.name, trimmed(each.condition), each.action) for each in self.flow.expectations]  # type: ignore[arg-type]
         where = self._values()
         beside = [f"{sql} AS {word(name)}" if sql != name else sql for name, sql in self._metadata.items()]
         if self._has_tombstones:
@@ -211,18 +233,20 @@ class _Carrying:
             steps, expectations = self._json(where, beside, meta)
         else:
             value = "value" if self.flow.format.type == "raw" else "CAST(value AS STRING) AS value"
-            steps, expectations = [Step((value, *beside), where)], []
+            steps, expectations = [Step((value, *beside), where)], self._held_values()
         if self.flow.select:
-            steps.append(Step((*(self._starred(each, meta) for each in self.flow.select), *self._with_position(meta))))
+            steps.append(
+                Step((*(self._starred(trimmed(each), meta) for each in self.flow.select), *self._with_position(meta)))
+            )
         derived = [
-            f"{sql} AS {word(name)}"
+            f"{trimmed(sql)} AS {word(name)}"
             for part in self.flow.table.partition_by
             if isinstance(part, dict)
             for name, sql in part.items()
         ]
         if self.flow.keyed is not None:
             computed = [part for part in self.flow.keyed.keys if isinstance(part, dict)]
-            derived += [f"{sql} AS {word(name)}" for part in computed for name, sql in part.items()]
+            derived += [f"{trimmed(sql)} AS {word(name)}" for part in computed for name, sql in part.items()]
         if derived:
             steps.append(Step(("*", *derived)))
         return steps, [*expectations, *own]
@@ -232,10 +256,26 @@ class _Carrying:
         if self.flow.keyed is not None:
             if self.flow.keyed.tombstones_delete and not self._has_tombstones:
                 self._differs("a record without a value is left out, and deletes no key", "sink")
-            return None if self._has_tombstones else "value IS NOT NULL"
-        if self.flow.null_values == "dead_letter":
-            self._differs("a record without a value is left out, and no dead letter", "null_values")
-        return None if self.flow.null_values == "keep" else "value IS NOT NULL"
+            return None if self._has_tombstones else VALUE_THERE
+        if self.flow.null_values == "drop":
+            return VALUE_THERE
+        is_held = self._is_judged_in_table if self.flow.format.type == "json" else not self.flow.select
+        if self.flow.null_values == "keep" or is_held:
+            return None
+        self._leaves("a record without a value is left out, and no dead letter", "null_values")
+        return VALUE_THERE
+
+    def _held_values(self) -> list[Expectation]:
+        """That a value is there, where a record without one is a dead letter."""
+        is_held = self.flow.keyed is None and self.flow.null_values == "dead_letter" and not self.flow.select
+        return [Expectation(HAS_VALUE, VALUE_THERE, "dead_letter")] if is_held else []
+
+    @property
+    def _is_judged_in_table(self) -> bool:
+        """Whether an expectation on the table can say which values were no documents."""
+        flow: Any = self.flow
+        plain = not flow.select or any(each.strip() == "*" for each in flow.select)
+        return flow.format.needs_declared_field and flow.keyed is None and plain and flow.explosion is None
 
     def _json(self, where: str | None, beside: list[str], meta: list[str]) -> tuple[list[Step], list[Expectation]]:
         form: Any = self.flow.format
@@ -273,8 +313,7 @@ class _Carrying:
         if flow.keyed is not None and flow.keyed.keys:
             self._judged = HAS_KEY
             return None
-        plain = not flow.select or any(each.strip() == "*" for each in flow.select)
-        if flow.keyed is None and plain and flow.explosion is None:
+        if self._is_judged_in_table:
             self._judged = IS_DOCUMENT
             return IS_DOCUMENT
         self._judged = "where"
@@ -293,7 +332,7 @@ class _Carrying:
                 raise self._refused(f"from_json has nothing like {name}", "format", name)
             if name not in _CARRIED_OF_JSON:
                 text = _LEFT_OUT_OF_JSON.get(name, "from_json has nothing like it")
-                self._differs(text, "format", name)
+                self._leaves(text, "format", name)
         declared = self.flow.format.declared  # type: ignore[attr-defined]
         if declared == INFER:
             raise self._refused("its schema is inferred: write the schema that `rivermouth schema` shows", "format")
@@ -330,15 +369,3 @@ class _Carrying:
             inner = rest[rest.index("(") + 1 : rest.rindex(")")]
             return f"* EXCEPT ({inner.strip()}, {hidden})"
         return f"* EXCEPT ({hidden}){f' {rest}' if rest else ''}"
-
-
-def lines_of(lines: Mapping[tuple[Any, ...], int], file: str, name: str) -> Place:
-    """Gives the lines of the settings of one flow of a project file, the nearest one above where there is none."""
-
-    def place(*path: Any) -> str | None:
-        whole = ("flows", name, *path)
-        while whole not in lines and len(whole) > 1:
-            whole = whole[:-1]
-        return f"{file}:{lines[whole]}" if whole in lines else None
-
-    return place

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from rivermouth.names import is_plain, quoted
 from rivermouth.pipelines.spec import AutoCdc, Dataset, SourceLine
+from rivermouth.pipelines.sql.tokens import tokens
 
 KAFKA_COLUMNS: Final[Mapping[str, str]] = {
     "kafka_topic": "topic",
@@ -28,6 +29,8 @@ INTERVAL: Final = "pipelines.trigger.interval"
 IS_DOCUMENT: Final = "is_document"
 HAS_KEY: Final = "has_key"
 HAS_SEQUENCE: Final = "has_sequence"
+HAS_VALUE: Final = "has_value"
+VALUE_THERE: Final = "value IS NOT NULL"
 SEQUENCE: Final = "struct({timestamp}, {offset})"
 """Kafka's own order of the changes of a key, where no ``sequence_by`` is given."""
 
@@ -79,6 +82,7 @@ class Draft:
         cdc: What an AUTO CDC flow makes of the changes; None where rows are appended.
         cluster: Options ``kafka.*`` of the source.
         through: Tables of the pipeline that its query reads, on the way from Kafka.
+        flow: The name of the flow that it was; empty where it was none.
     """
 
     dataset: Dataset
@@ -88,6 +92,7 @@ class Draft:
     cdc: AutoCdc | None = None
     cluster: Mapping[str, str] = field(default_factory=dict)
     through: tuple[str, ...] = ()
+    flow: str = ""
 
     @property
     def at(self) -> SourceLine:
@@ -113,9 +118,54 @@ class NoFlow:
         return f"{self.at}: {self.dataset} is no flow: {self.reason}"
 
 
+class NotReadable(Exception):
+    """A query does something that a flow does not.
+
+    Attributes:
+        at: Where.
+        reason: A sentence without its subject.
+    """
+
+    def __init__(self, at: SourceLine, reason: str) -> None:
+        super().__init__(reason)
+        self.at = at
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """SELECTs over one source.
+
+    Attributes:
+        at: Where the query is written.
+        options: Of Spark's Kafka source; None where a table is read.
+        table: The name of the table that is read, as it is written.
+        steps: In their order.
+    """
+
+    at: SourceLine
+    options: Mapping[str, str] | None = None
+    table: str | None = None
+    steps: tuple[Step, ...] = field(default=())
+
+    def then(self, step: Step) -> Relation:
+        """The same, with a SELECT over it."""
+        return replace(self, steps=(*self.steps, step))
+
+    def over(self, inner: Relation) -> Relation:
+        """The same SELECTs over another relation in the place of the table."""
+        return replace(inner, at=self.at, steps=(*inner.steps, *self.steps))
+
+
 def word(name: str) -> str:
     """A name as SQL takes it, with backquotes only where it needs them."""
     return name if is_plain(name) else quoted(name)
+
+
+def trimmed(sql: str) -> str:
+    """SQL without the comments before and behind it, which would hide what follows."""
+    found = tokens(sql, SourceLine("<setting>", 1))
+    return sql[found[0].start : found[-1].end] if found else sql
 
 
 def listed(names: Iterable[str]) -> str:

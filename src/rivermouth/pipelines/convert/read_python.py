@@ -14,10 +14,9 @@ from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame
 
-from rivermouth.pipelines.convert.model import Step
+from rivermouth.pipelines.convert.model import NotReadable, Relation, Step
 from rivermouth.pipelines.convert.python_columns import OPERATORS, Sql, Unread, column, function, operand
 from rivermouth.pipelines.convert.read_sql import SECRET
-from rivermouth.pipelines.convert.relations import NotReadable, Relation
 from rivermouth.pipelines.spec import SourceLine
 
 _DEEPEST: Final = 8

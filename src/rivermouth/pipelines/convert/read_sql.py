@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from rivermouth.pipelines.convert.model import Step
-from rivermouth.pipelines.convert.relations import NotReadable, Relation
+from rivermouth.pipelines.convert.model import NotReadable, Relation, Step
 from rivermouth.pipelines.spec import SourceLine, SqlQuery
 from rivermouth.pipelines.sql.constants import closing, split_at_commas
 from rivermouth.pipelines.sql.parameters import with_variables

@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from rivermouth.decoding.declared.declared import names_in_ddl
 from rivermouth.pipelines.convert.items import Item, expression, item
-from rivermouth.pipelines.convert.model import POSITION, TOMBSTONE, Draft, Step, all_null_but, listed, word
-from rivermouth.pipelines.convert.relations import NotReadable
+from rivermouth.pipelines.convert.model import POSITION, TOMBSTONE, Draft, NotReadable, Step, all_null_but, listed, word
 
 _KAFKA: Final[Mapping[str, str]] = {
     "TOPIC": "kafka_topic",

@@ -11,20 +11,22 @@ from rivermouth.names import COORDINATES, DEFAULT_METADATA_COLUMNS, METADATA_COL
 from rivermouth.pipelines.convert.model import (
     HAS_KEY,
     HAS_SEQUENCE,
+    HAS_VALUE,
     INTERVAL,
     IS_DOCUMENT,
     POSITION,
     REMEMBER,
     SEQUENCE,
     TOMBSTONE,
+    VALUE_THERE,
     Difference,
     Draft,
+    NotReadable,
     all_null_but,
     struct_parts,
     word,
 )
 from rivermouth.pipelines.convert.reading import Rows, read_steps
-from rivermouth.pipelines.convert.relations import NotReadable
 from rivermouth.pipelines.spec import AutoCdc
 from rivermouth.spec import duration_s, duration_text
 
@@ -124,7 +126,8 @@ class _Writing:
         if options.pop("failondataloss", "true").lower() == "false":
             found["on_data_loss"] = "record"
             self._differs("failOnDataLoss", "records that are lost are written down in the ledger")
-        options.pop("includeheaders", None)
+        for name in ("includeheaders", "startingoffsetsbytimestampstrategy"):
+            options.pop(name, None)
         for name in _TRIGGER:
             options.pop(name, None)
         for name in (each for each in self.draft.kafka if each.lower() in options):
@@ -175,8 +178,15 @@ class _Writing:
         if self.draft.cdc is not None:
             return {}
         default = "keep" if self.rows.format == "raw" and not self.rows.explode else "drop"
-        said = "drop" if self.rows.with_value else "keep"
+        said = "drop" if self.rows.with_value else "dead_letter" if self._holds_nulls else "keep"
         return {} if said == default else {"null_values": said}
+
+    @property
+    def _holds_nulls(self) -> bool:
+        """Whether a record without a value is a dead letter."""
+        names = {e.name: e.condition for e in self.draft.dataset.expectations if e.action == "dead_letter"}
+        is_document = names.get(IS_DOCUMENT) == all_null_but(self.rows.fields)
+        return is_document if self.rows.format == "json" else names.get(HAS_VALUE) == VALUE_THERE
 
     def _metadata(self) -> dict[str, Any]:
         needed = [*COORDINATES, *([POSITION] if self.rows.explode else [])]
@@ -196,7 +206,7 @@ class _Writing:
     # What is written
 
     def _expectations(self) -> list[dict[str, str]]:
-        generated = {(IS_DOCUMENT, all_null_but(self.rows.fields))}
+        generated = {(IS_DOCUMENT, all_null_but(self.rows.fields)), (HAS_VALUE, VALUE_THERE)}
         if self.draft.cdc is not None:
             generated |= {(e.name, e.condition) for e in self.draft.dataset.expectations if self._is_made(e.name)}
         found = [
@@ -285,7 +295,7 @@ class _Writing:
     def _sequence(self, sequence: str, *, is_kafka_key: bool) -> str | list[str] | None:
         """What orders the changes; None where it is Kafka's own order."""
         called = {column: word(name) for column, name in self.rows.metadata.items()}
-        own = SEQUENCE.format(timestamp=called.get("kafka_timestamp"), offset=called.get("kafka_offset"))
+        own: str | None = SEQUENCE.format(timestamp=called.get("kafka_timestamp"), offset=called.get("kafka_offset"))
         is_history = self.draft.cdc is not None and self.draft.cdc.scd_type == 2  # noqa: PLR2004 - SCD type 2
         if is_history:
             own = None  # a history has its sequence written

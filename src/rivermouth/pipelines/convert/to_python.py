@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -10,6 +11,8 @@ from rivermouth.pipelines.convert.model import Draft
 from rivermouth.pipelines.spec import AutoCdc, Expectation
 
 _WIDTH: Final = 116
+_TAKEN: Final = ("dp", "spark", "dbutils", "display")
+"""Names that a file uses, and that no function of it may have."""
 _EXPECT: Final = {
     "warn": "expect",
     "drop": "expect_or_drop",
@@ -52,7 +55,7 @@ def to_python(draft: Draft, origin: str) -> str:
         arguments = {"name": name, **_arguments(draft), "spark_conf": dict(draft.conf)}
         parts += [_call("@dp.table", arguments), *map(_expectation, draft.dataset.expectations), _query(draft, name)]
         return "\n\n".join(parts[:2]) + "\n\n\n" + "\n".join(parts[3:]) + "\n"
-    changes = f"{_identifier(name)}_changes"
+    changes = f"{_identifier(draft.flow)}_changes"
     target = {"": name, **_arguments(draft), **_grouped(draft.dataset.expectations)}
     flow = {"target": name, "source": changes, **_cdc(draft.cdc)}
     blocks = [
@@ -131,4 +134,6 @@ def literal(value: Any) -> str:
 
 def _identifier(name: str) -> str:
     table = re.sub(r"\W", "_", name.rpartition(".")[2])
-    return table if table[:1].isalpha() or table[:1] == "_" else f"t_{table}"
+    if not table.isidentifier():
+        return f"t_{table}"
+    return f"{table}_" if keyword.iskeyword(table) or table in _TAKEN else table

@@ -32,7 +32,7 @@ def to_sql(draft: Draft, origin: str) -> str:
     if draft.cdc is None:
         parts.append(f"{head}\nAS {_select(draft)};")
     else:
-        changes = f"{draft.dataset.name.rpartition('.')[2]}_changes"
+        changes = f"{draft.flow}_changes"
         parts.append(f"CREATE TEMPORARY VIEW {word(changes)}\nAS {_select(draft)};\n")
         parts.append(f"{head};\n")
         parts.append(f"CREATE FLOW {word(f'{changes}_flow')} AS AUTO CDC INTO {name}\n{_cdc(draft.cdc, changes)};")
@@ -67,8 +67,10 @@ def _pairs(values: Mapping[str, str], sign: str) -> str:
 def _select(draft: Draft) -> str:
     options = ", ".join(f"{word(name)} => {quoted_string(value)}" for name, value in draft.kafka.items())
     found = f"STREAM read_kafka({options})"
+    # A line break may be in a text, whose value spaces would change.
+    has_lines = any("\n" in text for step in draft.steps for text in (*step.items, step.where or ""))
     for number, step in enumerate(draft.steps):
-        inner = found if not number else f"(\n{_indented(found)}\n)"
+        inner = found if not number else f"(\n{found if has_lines else _indented(found)}\n)"
         where = f"\nWHERE {step.where}" if step.where is not None else ""
         found = f"SELECT {', '.join(step.items)}\nFROM {inner}{where}"
     return found
