@@ -35,6 +35,7 @@ PAGES = [
     if path.is_file() and path not in ELSEWHERE and blocks(path)
 ]
 HOW_TO = [path for path in PAGES if path.parent.name == "how-to"]
+WITHOUT_SPARK = {"mirror-and-offline.md"}
 COMMAND_TIMEOUT_S = 240
 _SENT_TO = re.compile(r'rivermouth dev produce ([\w.-]+)|NewTopic\("([\w.-]+)"')
 KUBERNETES = "1.34"
@@ -53,8 +54,8 @@ def runs_commands(path: Path) -> bool:
 
 
 def page_parameter(path: Path):
-    # Each command is a process with a Spark of its own. In the short run one page stands for all.
-    is_long = runs_commands(path) and path.name not in {"README.md", "read-compressed-values.md"}
+    # Most commands are processes with a Spark of their own. In the short run one page stands for all of those.
+    is_long = runs_commands(path) and path.name not in {"README.md", "read-compressed-values.md", *WITHOUT_SPARK}
     return pytest.param(path, id=str(path.relative_to(ROOT)), marks=pytest.mark.long if is_long else ())
 
 

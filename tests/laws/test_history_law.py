@@ -12,8 +12,6 @@ import json
 import random
 
 import pytest
-from hypothesis import Phase, given, settings
-from hypothesis import strategies as st
 from tests.laws import _table
 from tests.laws._table import START, Change, batches_of
 
@@ -136,17 +134,14 @@ CASES = {
     ("case", "histories"),
     [("truncates", SHORT), *(pytest.param(case, LONG, marks=pytest.mark.long) for case in CASES)],
 )
-@settings(max_examples=1, phases=[Phase.generate])
-@given(seed=st.integers(0, 2**32))
-def test_the_table_is_what_the_log_comes_to(case, histories, seed, spark, tmp_path_factory):
+def test_the_table_is_what_the_log_comes_to(case, histories, chance, spark, tmp_path):
     sequence_by, truncates, tracked, in_order = CASES[case]
-    chance = random.Random(seed)
     sink = {"sequence_by": sequence_by}
     if truncates:
         sink["apply_as_truncates"] = "op = 'truncate'"
     if tracked:
         sink["track_history_columns"] = ["c"]
-    table = Table(spark, tmp_path_factory.mktemp("lake"), **sink)
+    table = Table(spark, tmp_path, **sink)
     # Where a tombstone stands is a matter of what came before it.
     log = log_of(chance, histories, truncates=truncates, tombstones=in_order)
     arriving = log if in_order else chance.sample(log, len(log))
@@ -200,15 +195,12 @@ def messages_of(chance, histories, *, tombstones):
         pytest.param(True, False, LONG, id="tracked, any order"),
     ],
 )
-@settings(max_examples=1, phases=[Phase.generate])
-@given(seed=st.integers(0, 2**32))
 def test_records_with_several_changes_come_to_what_their_changes_do(
-    tracked, in_order, histories, seed, spark, tmp_path_factory
+    tracked, in_order, histories, chance, spark, tmp_path
 ):
-    chance = random.Random(seed)
     sink = {"keys": ["h", "k"], "sequence_by": "seq", **({"track_history_columns": ["c"]} if tracked else {})}
     form = {"type": "canal", "schema": "h int, k int, c int, v int, seq int"}
-    table = Table(spark, tmp_path_factory.mktemp("lake"), form, **sink)
+    table = Table(spark, tmp_path, form, **sink)
     log = messages_of(chance, histories, tombstones=in_order)
     arriving = log if in_order else chance.sample(log, len(log))
     for batch in batches_of(arriving, chance, chance.randint(3, 4), again=0):
@@ -242,6 +234,20 @@ def test_what_is_remembered_of_a_batch_that_was_never_committed_counts_for_nothi
     late = Record(0, 4, 4, (0, 0), "upsert", 25, 0, 4)
     table.take([late])
     assert table.rows() == fold([records[0], records[2], late], tracked=True)
+
+
+def test_a_truncation_parts_the_last_place_of_a_version_from_those_before(spark, tmp_path):
+    table = Table(spark, tmp_path, sequence_by="seq", track_history_columns=["c"], apply_as_truncates="op = 'truncate'")
+    log = [
+        Record(0, 1, 1, (0, 0), "upsert", 3, 0, 1),
+        Record(0, 2, 2, (0, 0), "upsert", 4, 0, 2),
+        Record(0, 3, 3, (0, 0), "tombstone"),
+        Record(0, 4, 4, (1, 0), "truncate", 4),
+    ]
+    table.take(log[:3])
+    assert table.rows() == {(0, 0): [(3, 4, 0, 2, 0, 2)]}
+    table.take(log[3:])
+    assert table.rows() == fold(log, tracked=True) == {(0, 0): [(3, 4, 0, 1, 0, 1), (4, 4, 0, 2, 0, 2)]}
 
 
 def test_a_truncation_keeps_its_coordinates_where_they_are_the_key(spark, tmp_path):

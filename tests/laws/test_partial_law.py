@@ -7,11 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import random
 
 import pytest
-from hypothesis import Phase, given, settings
-from hypothesis import strategies as st
 from tests.laws import _table
 from tests.laws._table import Change, batches_of
 
@@ -151,16 +148,13 @@ HISTORIES = {"short": 300, "long": 700}
         *(pytest.param(name, "long", id=f"{name}-long", marks=pytest.mark.long) for name in SETTINGS),
     ],
 )
-@settings(max_examples=1, phases=[Phase.generate])
-@given(seed=st.integers(0, 2**32))
-def test_a_row_is_what_the_parts_of_it_come_to(setting, form, seed, spark, tmp_path_factory):
-    chance = random.Random(seed)
+def test_a_row_is_what_the_parts_of_it_come_to(setting, form, chance, spark, tmp_path):
     sink, brings = SETTINGS[setting]
     sequenced = "sequence_by" in sink
     truncates = sequenced and isinstance(sink["sequence_by"], str)
     if truncates:
         sink = {**sink, "apply_as_truncates": "op = 'truncate'"}
-    table = Table(spark, tmp_path_factory.mktemp("lake"), SCHEMA, **sink)
+    table = Table(spark, tmp_path, SCHEMA, **sink)
     log = log_of(chance, HISTORIES[form], truncates=truncates)
     for batch in batches_of(log, chance, 2 if form == "short" else 4):
         assert table.take(batch).rows_written == len(batch)
@@ -169,12 +163,9 @@ def test_a_row_is_what_the_parts_of_it_come_to(setting, form, seed, spark, tmp_p
 
 @pytest.mark.long
 @pytest.mark.parametrize("sink", [{"sequence_by": "seq"}, {}], ids=["sequence", "kafka"])
-@settings(max_examples=1, phases=[Phase.generate])
-@given(seed=st.integers(0, 2**32))
-def test_a_row_keeps_the_values_that_changes_leave_out(sink, seed, spark, tmp_path_factory):
-    chance = random.Random(seed)
+def test_a_row_keeps_the_values_that_changes_leave_out(sink, chance, spark, tmp_path):
     schema = "h int, k int, a int, b string, n string, w int, seq int, op string"
-    table = Table(spark, tmp_path_factory.mktemp("lake"), schema, kind="debezium", **sink)
+    table = Table(spark, tmp_path, schema, kind="debezium", **sink)
     log = [Event(**vars(each)) for each in log_of(chance, HISTORIES["short"], truncates=False)]
     # In the first batch all changes bring whole rows: the table learns later that some do not.
     whole = len(log) // 3

@@ -7,9 +7,9 @@ import math
 import pickle
 from decimal import Decimal
 
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql.types import BinaryType, StructField, StructType
+from tests.laws.gathering import gathered
 
 from rivermouth import names
 from rivermouth.formats.python import Python
@@ -59,18 +59,8 @@ RETURNED = st.one_of(
 SCHEMA = ", ".join(f"{name} {kind}" for name, (kind, _, _) in COLUMNS.items())
 
 
-@settings(
-    max_examples=1,
-    deadline=None,
-    suppress_health_check=[
-        HealthCheck.too_slow,
-        HealthCheck.function_scoped_fixture,
-        HealthCheck.large_base_example,
-        HealthCheck.data_too_large,
-    ],
-)
-@given(st.lists(RETURNED, min_size=150, max_size=150))
-def test_a_row_has_what_was_returned_or_nothing(spark, returned):
+def test_a_row_has_what_was_returned_or_nothing(spark):
+    returned = gathered(RETURNED, 150)
     form = Python.model_validate({"type": "python", "function": "pickle:loads", "schema": SCHEMA})
     values = [(pickle.dumps(row),) for _, row in returned]
     source = spark.createDataFrame(values, StructType([StructField(names.VALUE, BinaryType())])).coalesce(1)

@@ -10,8 +10,6 @@ import json
 import random
 
 import pytest
-from hypothesis import Phase, given, settings
-from hypothesis import strategies as st
 from tests.laws import _table
 from tests.laws._table import batches_of
 
@@ -122,11 +120,8 @@ CASES = [
 
 
 @pytest.mark.parametrize(("kind", "sink", "in_turn"), CASES)
-@settings(max_examples=1, phases=[Phase.generate])
-@given(seed=st.integers(0, 2**32))
-def test_the_table_is_what_the_snapshots_come_to(kind, sink, in_turn, seed, spark, tmp_path_factory):
-    chance = random.Random(seed)
-    table = Table(spark, tmp_path_factory.mktemp("lake"), type=kind, **sink)
+def test_the_table_is_what_the_snapshots_come_to(kind, sink, in_turn, chance, spark, tmp_path):
+    table = Table(spark, tmp_path, type=kind, **sink)
     made = snapshots_of(chance, partitions=chance.choice((1, 3)) if in_turn else 1, count=30)
     # Those of one version keep their order: no later one says which of them is the newer.
     arriving = made if in_turn else chance.sample(made, len(made))

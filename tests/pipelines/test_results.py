@@ -30,7 +30,7 @@ from pyspark.sql.functions import *
 @dlt.view
 @dlt.expect("has_price", "price IS NOT NULL")
 @dlt.expect_or_drop("has_id", "id IS NOT NULL")
-@dlt.expect_or_fail("not 13", "id <> 13")
+@dlt.expect_or_fail("not 13", "coalesce(id, 0) <> 13")
 def sales():
     return spark.readStream.format("json").schema("id bigint, item string, price bigint").load("in")
 

@@ -107,7 +107,7 @@ behind: its last batch is ledger entry 0
     1 read, 1 written, 0 dropped, 0 dead-lettered
   so far: 1 read, 1 written, 0 dropped, 0 dead-lettered
 
-totals: its last batch is ledger entry 0
+totals: its last refresh is ledger entry 0, full: it was not computed yet
   materialized view: {lake}/sales/totals
   last batch: done at <time>
     1 read, 1 written, 0 dropped, 0 dead-lettered
@@ -134,6 +134,7 @@ check: passed
         "written": 2,
         "dropped": 1,
         "dead_lettered": 2,
+        "views": {},
         "expectations": {"noted": 2, "an id": 1, "small": 2},
     }
     failure = by_name["strict"]["flows"][0]["failure"]

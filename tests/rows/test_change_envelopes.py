@@ -500,6 +500,8 @@ VALUES = [
     ({"binaries": "hex"}, "binary", {"type": "bytes"}, "AAE=", "AAE="),
     ({"binaries": "hex"}, "binary", None, "0001", "AAE="),
     ({"binaries": "hex"}, "binary", None, "xy", "FIELD_TYPE"),
+    ({"binaries": "hex"}, "binary", None, "001", "FIELD_TYPE"),
+    ({"binaries": "base64"}, "binary", None, "AAE", "FIELD_TYPE"),
     ({}, "binary", None, 1, "FIELD_TYPE"),
     ({}, "string", None, "__debezium_unavailable_value", "VALUE_UNAVAILABLE"),
     ({}, "binary", None, "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==", "VALUE_UNAVAILABLE"),

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from decimal import Decimal
 from operator import itemgetter
 
 import pytest
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
+from rivermouth import names
+from rivermouth.decoding import key_parts
 from rivermouth.engine.batch.pipeline import transform
 from rivermouth.rows import conform, envelope, routing
 from rivermouth.rows.checks import check
@@ -25,6 +29,10 @@ DECLARED = "id bigint, name string, v double, seq int, op string"
 def flow_of(*, form=DECLARED, **sink):
     form = {"type": "json", "schema": form} if form != "raw" else "raw"
     return Flow(name="f", topics=("t",), format=form, table="silver.t", sink={"type": "upsert", **sink})
+
+
+def of_ddl(kind):
+    return T.StructType.fromDDL(f"c {kind}")["c"].dataType
 
 
 def told(spark, flow, *records):
@@ -95,6 +103,67 @@ def test_tombstones_bring_the_key_in_kafkas_key(spark):
         (1, None, "KEY_NULL"),
         (None, None, "KEY_NULL"),
     ]
+
+
+# Type, a key that is the value of its only column, and what that column has.
+ALONE = [
+    ("tinyint", "127", 127),
+    ("tinyint", "200", None),
+    ("bigint", " 7", 7),
+    ("bigint", "7.9", None),
+    ("bigint", str(2**63), None),
+    ("decimal(5,2)", "9.990", Decimal("9.99")),
+    ("decimal(5,2)", "9.999", None),
+    ("decimal(5,2)", "1000", None),
+    ("double", "1e309", None),
+    ("date", "2026-01-31", dt.date(2026, 1, 31)),
+    ("date", "2026", None),
+    ("date", "+10000-01-01", None),
+    ("timestamp_ntz", "2026-01-31T10:00:00", dt.datetime(2026, 1, 31, 10)),
+    ("timestamp_ntz", "2026-01-31T10:00:00Z", None),
+    ("string", " 7", " 7"),
+    ("binary", "7", bytearray(b"7")),
+]
+# Type, SQL of a part of a key in another type, and what the column has.
+OF_OTHER_TYPES = [
+    ("int", "7L", 7),
+    ("int", "2147483648L", None),
+    ("bigint", "7.9D", None),
+    ("double", "9007199254740993L", None),
+    ("decimal(5,2)", "9.9900BD", Decimal("9.99")),
+    ("decimal(5,2)", "9.999BD", None),
+    ("date", "TIMESTAMP '2026-01-31 10:00:00'", None),
+    ("string", "7L", "7"),
+    ("bigint", "'7'", 7),
+    ("bigint", "'7.9'", None),
+]
+
+
+def test_a_part_of_a_key_is_in_its_column_as_it_was_sent_or_null(spark):
+    alone = (key_parts.of_text(names.literal(text), of_ddl(kind)) for kind, text, _ in ALONE)
+    kinds = spark.range(0).selectExpr(*(f"{sql} AS c{place}" for place, (_, sql, _) in enumerate(OF_OTHER_TYPES)))
+    others = (
+        key_parts.of_value(f"({sql})", field.dataType, of_ddl(kind))
+        for field, (kind, sql, _) in zip(kinds.schema, OF_OTHER_TYPES, strict=True)
+    )
+    parts = [f"{sql} AS c{place}" for place, sql in enumerate([*alone, *others])]
+    (found,) = spark.range(1).selectExpr(*parts).collect()
+    wanted = [*ALONE, *OF_OTHER_TYPES]
+    assert [(*case[:2], value) for case, value in zip(wanted, found, strict=True)] == wanted
+
+
+def test_a_tombstone_whose_key_does_not_fit_deletes_no_other_row(spark):
+    flow = flow_of(form="n tinyint, p decimal(5,2), at timestamp, v int", keys=["n", "p", "at"])
+    at = "2026-01-31T10:00:00Z"
+    keys = [
+        {"n": 56, "p": 9.99, "at": at},
+        {"n": 200, "p": 9.99, "at": at},
+        {"n": 56, "p": 9.999, "at": at},
+        {"n": 56, "p": 9.99, "at": 1_769_853_600},
+    ]
+    found = told(spark, flow, *((json.dumps(key).encode(), None) for key in keys))
+    assert [row["__problem"] for row in found] == [None, *["KEY_NULL"] * 3]
+    assert (found[0]["n"], found[0]["p"], found[0]["at"]) == (56, Decimal("9.99"), dt.datetime(2026, 1, 31, 10))
 
 
 def test_tombstones_that_are_ignored_are_dropped_whatever_their_key(spark):

@@ -19,6 +19,7 @@ from rivermouth import names
 from rivermouth.decoding import record_keys
 from rivermouth.decoding.registry.schema_registry import RegistryAccess
 from rivermouth.formats.avro import Avro
+from rivermouth.schemas.refused import SchemaRefused
 
 CUT = ("TRUNCATED", "the value ends before what its schema announces")
 DEEP = {"type": "record", "name": "Deep", "fields": [{"name": "in", "type": ["null", "Deep"]}]}
@@ -296,6 +297,15 @@ def test_a_schema_that_no_table_has(spark, schema, told, tmp_path):
     with pytest.raises(ValueError, match="^" + re.escape(told)) as caught:
         Avro.model_validate({"type": "avro", "schema": "r.avsc"}).with_base_dir(tmp_path).columns(spark)
     assert "\n" not in str(caught.value)
+
+
+def test_columns_as_for_other_formats_are_no_schema_of_avro(spark, tmp_path):
+    form = Avro.model_validate({"type": "avro", "schema": "id bigint, name string"}).with_base_dir(tmp_path)
+    with pytest.raises(
+        SchemaRefused, match=r"^'id bigint, name string' is no schema of Avro's and no file with one$"
+    ) as caught:
+        form.with_loaded_files(spark)
+    assert caught.value.fix == "schema: orders.avsc, a file with the schema as Avro's JSON has it"
 
 
 def test_a_schema_file_that_cannot_be_read(spark, tmp_path):

@@ -13,7 +13,7 @@ from rivermouth import names
 from rivermouth.decoding.json import json_fast_path, json_types
 from rivermouth.decoding.text import text_types
 from rivermouth.formats.json import Json
-from rivermouth.schemas import inferred_times, time_bounds
+from rivermouth.schemas import inferred_times, type_limits
 
 
 def at(text):
@@ -224,8 +224,8 @@ def test_what_is_inferred_as_a_time_is_read_as_that_time():
 def test_the_bound_is_that_of_the_years_1_to_9999():
     epoch = dt.datetime(1970, 1, 1)
     micro = dt.timedelta(microseconds=1)
-    assert (at("0001-01-01") - epoch) // micro == time_bounds.FIRST_US
-    assert (at("9999-12-31T23:59:59.999999") - epoch) // micro == time_bounds.LAST_US
-    assert (dt.date.min - epoch.date()).days == time_bounds.FIRST_DAY
-    assert (dt.date.max - epoch.date()).days == time_bounds.LAST_DAY
-    assert time_bounds.limits(1000) == (-62_135_596_800_000, 253_402_300_799_999)
+    assert (at("0001-01-01") - epoch) // micro == type_limits.FIRST_US
+    assert (at("9999-12-31T23:59:59.999999") - epoch) // micro == type_limits.LAST_US
+    assert (dt.date.min - epoch.date()).days == type_limits.FIRST_DAY
+    assert (dt.date.max - epoch.date()).days == type_limits.LAST_DAY
+    assert type_limits.time_range(1000) == (-62_135_596_800_000, 253_402_300_799_999)

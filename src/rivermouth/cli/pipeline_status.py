@@ -37,9 +37,13 @@ def _dataset(status: DatasetStatus) -> list[str]:
         lines += [f"    {_counts(status.last_batch)}", f"  so far: {_counts(status.totals)}"]
     if status.expectations:
         head = ("expectation", "action", "failed in the last batch", "failed so far")
-        last, read = status.last_batch.read if status.last_batch is not None else 0, status.totals.read
         rows = [
-            (each.name, each.action, f"{each.failed_last:,} of {last:,}", f"{each.failed:,} of {read:,}")
+            (
+                f"{each.view}: {each.name}" if each.view else each.name,
+                each.action,
+                f"{each.failed_last:,} of {each.read_last:,}",
+                f"{each.failed:,} of {each.read:,}",
+            )
             for each in status.expectations
         ]
         lines.append(columns(head, rows, indent="    "))

@@ -95,9 +95,12 @@ def explain(rows: DataFrame, form: Format) -> DataFrame:
 def in_columns(known: StructType, flow: Flow, wanted: Sequence[str]) -> dict[str, str]:
     """SQL of what ``kafka_key`` has for each of the columns ``wanted`` that it has, in their types.
 
-    A key that is one value is that of the only column that is wanted.
+    It is null where a part of the key does not fit its column exactly. A key that is one value is that of the only
+    column that is wanted.
     """
     from pyspark.sql.types import StructType  # noqa: PLC0415 - status needs no Spark
+
+    from rivermouth.decoding import key_parts  # noqa: PLC0415 - status needs no Spark
 
     column = flow.metadata_columns["kafka_key"]
     key, kind = names.quoted(column), known[column].dataType
@@ -105,8 +108,12 @@ def in_columns(known: StructType, flow: Flow, wanted: Sequence[str]) -> dict[str
         there = {name: f"{key}.{names.quoted(name)}" for name in kind.names}
     else:
         there = dict.fromkeys(wanted, key) if len(wanted) == 1 else {}
-    kinds = {name: known[name].dataType.simpleString() for name in wanted if name in there}
-    return {name: f"try_cast({there[name]} AS {of_row})" for name, of_row in kinds.items()}
+    parts = {each.name: each.dataType for each in kind.fields} if isinstance(kind, StructType) else {}
+    return {
+        name: key_parts.of_value(there[name], parts.get(name, kind), known[name].dataType)
+        for name in wanted
+        if name in there
+    }
 
 
 def with_columns_of_keys(rows: DataFrame, flow: Flow, wanted: Sequence[str]) -> DataFrame:
@@ -129,13 +136,15 @@ def with_columns_of_tombstones(rows: DataFrame, form: Format, wanted: Sequence[s
     """
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 - status needs no Spark
 
-    kinds = {name: rows.schema[name].dataType.simpleString() for name in wanted}
+    from rivermouth.decoding import key_parts  # noqa: PLC0415 - status needs no Spark
+
     aside = rows.withColumnsRenamed(_ASIDE)
     keys = aside.withColumn(names.VALUE, F.expr(f"CASE WHEN {_ASIDE[names.VALUE]} IS NULL THEN {names.KEY} END"))
     read = _back(form.decode(keys), f"CASE WHEN {names.DECODED} THEN {names.DATA} END AS {names.KEY_DATA}")
     found = {name: f"{names.KEY_DATA}.{names.quoted(name)}" for name in wanted}
     if len(wanted) == 1:
-        plain = f"CASE WHEN NOT startswith({ROW_KEY}, '{{') THEN try_cast({ROW_KEY} AS {kinds[wanted[0]]}) END"
+        alone = key_parts.of_text(ROW_KEY, rows.schema[wanted[0]].dataType)
+        plain = f"CASE WHEN NOT startswith({ROW_KEY}, '{{') THEN {alone} END"
         found[wanted[0]] = f"coalesce({found[wanted[0]]}, {plain})"
     told = {name: F.expr(f"IF({names.VALUE} IS NULL, {sql}, {names.quoted(name)})") for name, sql in found.items()}
     return read.withColumns(told).drop(names.KEY_DATA)

@@ -96,6 +96,25 @@ class QueryStreaming(RivermouthError):
     hint = "{fix}"
 
 
+class RefreshPolicyRefused(RivermouthError):
+    """A materialized view has a refresh policy that its query cannot have."""
+
+    code = "REFRESH_POLICY_REFUSED"
+    what = "materialized view {dataset}: refresh_policy is {policy}, and {reason}; the pipeline was not run"
+    hint = "{fix}"
+
+
+class RefreshNotIncremental(RivermouthError):
+    """A materialized view whose policy is incremental_strict can only be refreshed in full."""
+
+    code = "REFRESH_NOT_INCREMENTAL"
+    what = (
+        "materialized view {dataset}: refresh_policy is incremental_strict, and it cannot be refreshed by increments: "
+        "{reason}; it was not refreshed"
+    )
+    hint = "rivermouth run --full-refresh {dataset}, once; or write another refresh_policy"
+
+
 class QueryInvalid(RivermouthError):
     """Spark refuses the query of a dataset."""
 

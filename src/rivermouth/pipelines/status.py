@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -36,6 +36,9 @@ class ExpectationStatus:
         action: ``warn``, ``drop``, ``fail`` or ``dead_letter``.
         failed_last: Rows of the last batch for which it was not TRUE.
         failed: The same of all batches since the table was made or cleared.
+        read_last: Rows of the last batch that it was asked of.
+        read: The same of all batches.
+        view: The view whose rows they are; empty where they are rows for the table.
     """
 
     name: str
@@ -43,6 +46,9 @@ class ExpectationStatus:
     action: str
     failed_last: int
     failed: int
+    read_last: int = 0
+    read: int = 0
+    view: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +62,8 @@ class DatasetFlowStatus:
         last_batch: Where the rows of its last batch went; None if there was none since the table was made or cleared.
         totals: The same of all batches since then.
         failure: Why it failed last; None if it did not, or has worked since.
+        refresh: Of a view how it was refreshed last: ``append``, ``groups`` or ``full``.
+        reason: Why it was.
     """
 
     flow: str
@@ -64,6 +72,8 @@ class DatasetFlowStatus:
     last_batch: QueryCounts | None = None
     totals: QueryCounts = NO_COUNTS
     failure: Failure | None = None
+    refresh: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,17 +183,22 @@ def _dataset(files: LakeFiles, pipeline: Pipeline, known: KnownDataset) -> Datas
         last_batch=last,
         totals=totals,
         expectations=tuple(
-            ExpectationStatus(
-                name,
-                condition,
-                action,
-                failed_last=0 if last is None else last.expectations.get(name, 0),
-                failed=totals.expectations.get(name, 0),
-            )
-            for name, (condition, action) in known.expectations.items()
+            expectation
+            for view, said in {"": known.expectations, **known.views}.items()
+            for expectation in _expectations(view, said, last or NO_COUNTS, totals)
         ),
     )
     return replace(found, message=_message(found, newest))
+
+
+def _expectations(
+    view: str, said: Mapping[str, tuple[str, str]], last: QueryCounts, totals: QueryCounts
+) -> Iterator[ExpectationStatus]:
+    if view:
+        last, totals = last.views.get(view, NO_COUNTS), totals.views.get(view, NO_COUNTS)
+    for name, (condition, action) in said.items():
+        failed_last, failed = last.expectations.get(name, 0), totals.expectations.get(name, 0)
+        yield ExpectationStatus(name, condition, action, failed_last, failed, last.read, totals.read, view)
 
 
 def _message(found: DatasetStatus, newest: DatasetFlowStatus | None) -> str:
@@ -191,7 +206,11 @@ def _message(found: DatasetStatus, newest: DatasetFlowStatus | None) -> str:
         return failed_then(found.failures[0])
     if found.kind == "sink":
         return "what a sink has been given only its checkpoint knows"
-    return "no batch yet" if newest is None else f"its last batch is ledger entry {newest.entry}"
+    if newest is None:
+        return "no batch yet"
+    if newest.refresh:
+        return f"its last refresh is ledger entry {newest.entry}, {newest.refresh}: {newest.reason}"
+    return f"its last batch is ledger entry {newest.entry}"
 
 
 def _flow(files: LakeFiles, pipeline: Pipeline, known: KnownDataset, flow: str) -> DatasetFlowStatus:
@@ -209,6 +228,8 @@ def _flow(files: LakeFiles, pipeline: Pipeline, known: KnownDataset, flow: str) 
         finished_at=None if newest is None else newest[1].committed_at,
         last_batch=entry.counts if entry.kind in _BATCHES else None,
         totals=entry.totals,
+        refresh=entry.refreshed,
+        reason=entry.reason,
     )
 
 

@@ -9,7 +9,7 @@ from rivermouth.decoding import record_keys
 from rivermouth.decoding.json.utf8 import is_utf8
 from rivermouth.decoding.wrapped import unwrap
 from rivermouth.domain.ledger.offset_ranges import Ranges, flat, size
-from rivermouth.schemas import time_bounds
+from rivermouth.schemas import type_limits
 from rivermouth.spec import EvolvingFormat, require_capability
 
 if TYPE_CHECKING:
@@ -37,10 +37,10 @@ _LOOK: Final = "RIVERMOUTH_SCHEMA_NEEDS_A_LOOK"
 
 # 1582-10-15: Spark's Kafka source moves earlier timestamps by days, to where the Julian calendar had them.
 _FIRST_US: Final = -12_219_292_800_000_000
-_IN_RANGE: Final = f"BETWEEN timestamp_micros({_FIRST_US}) AND timestamp_micros({time_bounds.LAST_US})"
+_IN_RANGE: Final = f"BETWEEN timestamp_micros({_FIRST_US}) AND timestamp_micros({type_limits.LAST_US})"
 TIMESTAMP_OUT_OF_RANGE: Final = f"coalesce({names.TIMESTAMP} NOT {_IN_RANGE}, false)"
 """SQL over envelope rows, never null: whether Kafka's timestamp is before 1582-10-15, or after the year 9999."""
-OUT_OF_RANGE: Final = f"timestamp_micros({time_bounds.LAST_US + 1})"
+OUT_OF_RANGE: Final = f"timestamp_micros({type_limits.LAST_US + 1})"
 """SQL of a timestamp that stands for any that is out of range."""
 
 

@@ -56,6 +56,7 @@ WAY: Final = frozenset(
         "__element",
         "__elements",
         "__gone",
+        "__key_document",
         "__last",
         "__mark",
         "__moves",

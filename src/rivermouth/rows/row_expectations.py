@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 TABLE: Final = "table"
 _DROPPED: Final = "dropped"
 DEAD_LETTER: Final = "dead_letter"
+IN_TABLE: Final = f"{names.ROUTE} = '{TABLE}'"
+"""SQL: rows that go on, into the table or to the readers of a view."""
 _FAIL_MARK: Final = "RIVERMOUTH_ROW_EXPECTATION_FAILED"
 _FAILURE: Final = re.compile(_FAIL_MARK + r"\|([^|]*)\|")
 _STRONGEST_FIRST: Final = ("fail", DEAD_LETTER, "drop")
@@ -60,9 +62,10 @@ def route(rows: DataFrame, expectations: Sequence[RowExpectation]) -> DataFrame:
 def passed(rows: DataFrame, expectations: Sequence[RowExpectation]) -> DataFrame:
     """The rows of a view that its readers get: without those that fail an expectation whose action is drop.
 
-    One whose action is fail ends the Spark job; ``failed_expectation`` reads its error.
+    One whose action is fail ends the Spark job, also for rows that another one leaves out; ``failed_expectation`` reads
+    its error.
     """
-    for each in expectations:
+    for each in sorted(expectations, key=lambda each: each.action != "fail"):
         if each.action == "fail":
             rows = rows.where(f"IF({met(each.condition)}, true, CAST({_ending(each.name)} AS BOOLEAN))")
         elif each.action != "warn":

@@ -15,6 +15,7 @@ from typing import Any, Final
 from rivermouth.schemas import json_limits
 from rivermouth.schemas.inferred_numbers import NumberBounds
 from rivermouth.schemas.inferred_times import OTHER, form_of, joined
+from rivermouth.schemas.type_limits import is_text
 
 Coordinate = tuple[str, int, int]
 """Topic, partition and offset of a record."""
@@ -326,7 +327,7 @@ def parsed(value: bytes) -> Any:
         raise Corrupt("NOT_AN_OBJECT")
     if len(text) > json_limits.MAX_NAME and any(_is_long(part) for part in _texts(document)):
         raise Corrupt("TOO_LONG")
-    if "\\u" in text and _HALF.search(text) and any(_is_half(part) for part, _ in _texts(document)):
+    if "\\u" in text and _HALF.search(text) and not all(is_text(part) for part, _ in _texts(document)):
         raise Corrupt("LONE_SURROGATE")
     return document
 
@@ -393,7 +394,3 @@ def _is_long(part: tuple[str, bool]) -> bool:
     if is_name:
         return len(text) > json_limits.MAX_NAME
     return json_limits.characters(text) > json_limits.MAX_STRING
-
-
-def _is_half(text: str) -> bool:
-    return any("\ud800" <= character <= "\udfff" for character in text)

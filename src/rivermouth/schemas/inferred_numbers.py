@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass
-from typing import Any, Final
+from typing import Any
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.schemas.column_types import EXACT_IN_DOUBLE
-from rivermouth.schemas.exact_values import is_double
-
-MAX_DIGITS: Final = 38
-"""Digits of the widest decimal."""
-_LONG: Final = 1 << 63
-_SAFE: Final = 1 << 53
+from rivermouth.schemas.type_limits import LARGEST_SAFE, MAX_DIGITS, is_double, is_whole
 
 
 @dataclass(slots=True)
@@ -59,8 +54,8 @@ class NumberBounds:
     def _add_integer(self, value: int) -> None:
         size = abs(value)
         self.largest = max(self.largest, size)
-        if size > _SAFE:
-            self.beyond_bigint |= not -_LONG <= value < _LONG
+        if size > LARGEST_SAFE:
+            self.beyond_bigint |= not is_whole(value, T.LongType)
             self.inexact_integers |= not is_double(str(value))
 
     def merged(self, other: NumberBounds) -> NumberBounds:

@@ -24,7 +24,8 @@ _WIDENINGS = {
 }
 
 
-_WHOLE_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
+WHOLE_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
+"""Digits before the point of the least decimal to which Delta changes a type of whole numbers."""
 
 
 def widens(old: DataType, new: DataType) -> bool:
@@ -50,12 +51,12 @@ def _holds(old: DataType, new: DataType) -> bool:
 
 def _number_widens(old: DataType, new: DataType) -> bool:
     before, after = old.simpleString(), new.simpleString()
-    whole = list(_WHOLE_DIGITS)
+    whole = list(WHOLE_DIGITS)
     if before in whole and after in whole:
         return whole.index(before) < whole.index(after)
     if isinstance(new, DecimalType):
         if before in whole:
-            return new.precision - new.scale >= _WHOLE_DIGITS[before]
+            return new.precision - new.scale >= WHOLE_DIGITS[before]
         if isinstance(old, DecimalType):
             more_scale = new.scale >= old.scale
             more_whole = new.precision - new.scale >= old.precision - old.scale

@@ -7,17 +7,16 @@ from typing import Final
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
-from rivermouth.schemas.inferred_numbers import MAX_DIGITS, NumberBounds
-from rivermouth.schemas.type_widening import widens
+from rivermouth.schemas.inferred_numbers import NumberBounds
+from rivermouth.schemas.type_limits import MAX_DIGITS, whole_range
+from rivermouth.schemas.type_widening import WHOLE_DIGITS, widens
 
 Numbers = Mapping[tuple[str, ...], NumberBounds]
 """Bounds of the numbers at each path: as ``Inferred.numbers``."""
 _BIGINT: Final = (19, 0)
 """Digits of the widest whole number of 64 bits, as precision and scale."""
-_BITS: Final[dict[type[T.DataType], int]] = {T.ByteType: 7, T.ShortType: 15, T.IntegerType: 31}
 _FLOAT_DIGITS: Final = 38
 """A number with fewer digits before the point is within a float's range."""
-_WHOLE_DIGITS: Final[dict[type[T.DataType], int]] = {T.ByteType: 3, T.ShortType: 5, T.IntegerType: 10, T.LongType: 20}
 
 
 def wider_number(mine: T.DataType, bounds: NumberBounds) -> T.DataType | None:
@@ -37,8 +36,8 @@ def _decimal(mine: T.DataType, bounds: NumberBounds) -> T.DecimalType | None:
     scale, whole = bounds.scale, max(bounds.before, len(str(bounds.largest)))
     if isinstance(mine, T.DecimalType):
         scale, whole = max(scale, mine.scale), max(whole, mine.precision - mine.scale)
-    elif type(mine) in _WHOLE_DIGITS:
-        whole = max(whole, _WHOLE_DIGITS[type(mine)])
+    elif mine.simpleString() in WHOLE_DIGITS:
+        whole = max(whole, WHOLE_DIGITS[mine.simpleString()])
     else:
         return None
     return T.DecimalType(whole + scale, scale) if whole + scale <= MAX_DIGITS else None
@@ -82,7 +81,7 @@ def _takes_numbers(kept: T.DataType, found: T.DataType, bounds: NumberBounds | N
             precision, scale = (found.precision, found.scale) if isinstance(found, T.DecimalType) else _BIGINT
             return kept.scale >= scale and kept.precision - kept.scale >= precision - scale
         case (T.ByteType() | T.ShortType() | T.IntegerType(), T.LongType()) if bounds is not None:
-            return bounds.largest < 1 << _BITS[type(kept)]
+            return bounds.largest <= whole_range(type(kept))[1]
         case (T.FloatType(), T.LongType() | T.DoubleType()) if bounds is not None:
             # Of a number with an exponent the size is not known.
             return not bounds.exponents and max(bounds.before, len(str(bounds.largest))) < _FLOAT_DIGITS

@@ -12,16 +12,14 @@ import org.apache.avro.Schema;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.unsafe.types.UTF8String;
 
-import rivermouth.times.Bounds;
+import rivermouth.types.Limits;
 
 /** Values without parts: numbers, texts, bytes, and what their logical types make of them. Nothing is rounded. */
 final class Leaves {
     private static final String NOT_EXACT = "a number is not exactly one of the column's type";
+    private static final String TOO_MANY_DIGITS = "a decimal has more digits than the column";
 
     private static final long MILLI_MICROS = 1_000;
-    // Every number of 38 digits has fewer bits.
-    private static final int MOST_BITS = 127;
-    private static final int LONG_DIGITS = 18;
     private static final Pattern UUID_TEXT = Pattern.compile("\\p{XDigit}{8}(-\\p{XDigit}{4}){3}-\\p{XDigit}{12}");
 
     private Leaves() {}
@@ -108,7 +106,7 @@ final class Leaves {
 
     private static Object day(Input in) {
         int day = in.readInt();
-        if (!Bounds.holdDay(day)) {
+        if (!Limits.isDay(day)) {
             throw Refused.unfit("a date is not in the years 1 to 9999");
         }
         return day;
@@ -122,8 +120,8 @@ final class Leaves {
         // The writer knows the unit of its numbers, and the column has microseconds whichever it is.
         String unit = isTimestamp(Columns.logical(writer)) ? Columns.logical(writer) : Columns.logical(reader);
         long factor = unit.endsWith("millis") ? MILLI_MICROS : 1;
-        long first = Bounds.FIRST_MICROS / factor;
-        long last = Bounds.LAST_MICROS / factor;
+        long first = Limits.FIRST_MICROS / factor;
+        long last = Limits.LAST_MICROS / factor;
         return in -> {
             long sent = ints ? in.readInt() : in.readLong();
             if (sent < first || sent > last) {
@@ -141,8 +139,7 @@ final class Leaves {
                 return in -> {
                     long sent = ints ? in.readInt() : in.readLong();
                     float found = sent;
-                    // As a decimal: the nearest float of the greatest long is more than that long.
-                    if (new BigDecimal(found).compareTo(BigDecimal.valueOf(sent)) != 0) {
+                    if (!Limits.isExactly(found, BigDecimal.valueOf(sent))) {
                         throw Refused.unfit(NOT_EXACT);
                     }
                     return found;
@@ -160,7 +157,7 @@ final class Leaves {
                 return in -> {
                     long sent = in.readLong();
                     double found = sent;
-                    if (new BigDecimal(found).compareTo(BigDecimal.valueOf(sent)) != 0) {
+                    if (!Limits.isExactly(found, BigDecimal.valueOf(sent))) {
                         throw Refused.unfit(NOT_EXACT);
                     }
                     return found;
@@ -189,19 +186,7 @@ final class Leaves {
         if (sent.length == 0) {
             throw Refused.malformed("a decimal has no bytes");
         }
-        BigInteger unscaled = new BigInteger(sent);
-        // To count the digits of a long number takes long.
-        if (unscaled.bitLength() > MOST_BITS) {
-            throw Refused.unfit("a decimal has more digits than the column");
-        }
-        BigDecimal found = new BigDecimal(unscaled, scale);
-        if (found.precision() > precision) {
-            throw Refused.unfit("a decimal has more digits than the column");
-        }
-        if (precision <= LONG_DIGITS) {
-            return Decimal.createUnsafe(unscaled.longValue(), precision, scale);
-        }
-        return Decimal.apply(found, precision, scale);
+        return decimal(new BigDecimal(new BigInteger(sent), scale), precision, scale);
     }
 
     /** The reader of a decimal or a whole number of the writer as a decimal of more digits; null if it is neither. */
@@ -222,11 +207,11 @@ final class Leaves {
     }
 
     private static Decimal decimal(BigDecimal sent, int precision, int scale) {
-        BigDecimal found = sent.setScale(scale);
-        if (found.precision() > precision) {
-            throw Refused.unfit("a decimal has more digits than the column");
+        Decimal found = Limits.decimal(sent, precision, scale);
+        if (found == null) {
+            throw Refused.unfit(TOO_MANY_DIGITS);
         }
-        return Decimal.apply(found, precision, scale);
+        return found;
     }
 
     private static UTF8String uuidText(Input in) {

@@ -11,12 +11,12 @@ import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
 import com.fasterxml.jackson.databind.ObjectMapper;
 
+import rivermouth.types.Limits;
+
 /** A part of a schema, as far as it is asked for, and what it says of values. */
 final class Known {
     static final Known ANY = new Known();
     private static final ObjectMapper MAPPER = new ObjectMapper();
-    /** Of a decimal. */
-    private static final int MAX_DIGITS = 38;
     /** Before the point, where Delta widens a bigint to a decimal. */
     private static final int BIGINT_DIGITS = 20;
 
@@ -126,11 +126,11 @@ final class Known {
             case "boolean":
                 return token.isBoolean();
             case "smallint":
-                return token == JsonToken.VALUE_NUMBER_INT && fitsInto(in, Short.SIZE);
+                return token == JsonToken.VALUE_NUMBER_INT && fitsInto(in, Short.MAX_VALUE);
             case "int":
-                return token == JsonToken.VALUE_NUMBER_INT && fitsInto(in, Integer.SIZE);
+                return token == JsonToken.VALUE_NUMBER_INT && fitsInto(in, Integer.MAX_VALUE);
             case "bigint":
-                return token == JsonToken.VALUE_NUMBER_INT && fitsInto(in, Long.SIZE);
+                return token == JsonToken.VALUE_NUMBER_INT && fitsInto(in, Long.MAX_VALUE);
             case "double":
                 return token.isNumeric();
             case "string":
@@ -204,18 +204,18 @@ final class Known {
         boolean whole = in.currentToken() == JsonToken.VALUE_NUMBER_INT;
         switch (number) {
             case "tinyint":
-                return whole && fitsInto(in, Byte.SIZE);
+                return whole && fitsInto(in, Byte.MAX_VALUE);
             case "smallint":
-                return whole && fitsInto(in, Short.SIZE);
+                return whole && fitsInto(in, Short.MAX_VALUE);
             case "int":
-                return whole && fitsInto(in, Integer.SIZE);
+                return whole && fitsInto(in, Integer.MAX_VALUE);
             case "bigint":
-                return whole && fitsInto(in, Long.SIZE);
+                return whole && fitsInto(in, Long.MAX_VALUE);
             case "float":
-                return Math.abs(Double.parseDouble(in.getText())) <= Float.MAX_VALUE;
+                return Limits.isInFloatRange(Double.parseDouble(in.getText()));
             case "decimal":
                 BigDecimal value = numberOf(in);
-                return value != null && Math.max(value.scale(), 0) <= scale && digitsBefore(value) <= precision - scale;
+                return value != null && Limits.isDecimal(value, precision, scale);
             default:
                 throw new IllegalStateException(number);
         }
@@ -239,7 +239,7 @@ final class Known {
     /** Whether a decimal with at least so many digits before and behind the point takes a number. */
     private static boolean isDecimal(JsonParser in, int before, int behind) throws IOException {
         BigDecimal value = numberOf(in);
-        return value != null && Math.max(before, digitsBefore(value)) + Math.max(behind, value.scale()) <= MAX_DIGITS;
+        return value != null && Math.max(before, digitsBefore(value)) + Math.max(behind, value.scale()) <= Limits.MAX_DIGITS;
     }
 
     /** The number; null where its exponent is beyond what Java can count with. */
@@ -255,7 +255,8 @@ final class Known {
         return (long) value.precision() - value.scale();
     }
 
-    private static boolean fitsInto(JsonParser in, int bits) throws IOException {
-        return in.getBigIntegerValue().bitLength() < bits;
+    private static boolean fitsInto(JsonParser in, long greatest) throws IOException {
+        boolean isLong = in.getNumberType() != JsonParser.NumberType.BIG_INTEGER;
+        return isLong && Limits.isWhole(in.getLongValue(), greatest);
     }
 }

@@ -21,6 +21,8 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.unsafe.types.UTF8String;
 
+import rivermouth.types.Limits;
+
 /** Readers of values by the types that columns declare: of each type, what nobody can doubt that it fits. */
 final class Readers {
     /** Every decimal of so many digits is the shortest one for a double, so it survives being read as one. */
@@ -64,13 +66,13 @@ final class Readers {
             case "boolean":
                 return Document::bool;
             case "byte":
-                return in -> (byte) integer(in, Byte.MIN_VALUE, Byte.MAX_VALUE);
+                return in -> (byte) integer(in, Byte.MAX_VALUE);
             case "short":
-                return in -> (short) integer(in, Short.MIN_VALUE, Short.MAX_VALUE);
+                return in -> (short) integer(in, Short.MAX_VALUE);
             case "integer":
-                return in -> (int) integer(in, Integer.MIN_VALUE, Integer.MAX_VALUE);
+                return in -> (int) integer(in, Integer.MAX_VALUE);
             case "long":
-                return in -> integer(in, Long.MIN_VALUE, Long.MAX_VALUE);
+                return in -> integer(in, Long.MAX_VALUE);
             case "float":
                 return Readers::single;
             case "double":
@@ -138,10 +140,10 @@ final class Readers {
         return null;
     }
 
-    private static long integer(Document in, long least, long most) {
+    private static long integer(Document in, long greatest) {
         in.number();
         long found = in.wholeNumber();
-        if (found < least || found > most) {
+        if (!Limits.isWhole(found, greatest)) {
             throw Unsure.IT_IS;
         }
         return found;
@@ -179,7 +181,7 @@ final class Readers {
         double sent = (Double) real(in);
         float found = (float) sent;
         // Where rounding twice and once differ, Spark's parser decides.
-        if (found != Float.parseFloat(ascii(in, begin, in.at)) || Float.isInfinite(found)) {
+        if (found != Float.parseFloat(ascii(in, begin, in.at)) || !Limits.isInFloatRange(sent)) {
             throw Unsure.IT_IS;
         }
         return found;
@@ -213,11 +215,11 @@ final class Readers {
                 }
                 return Decimal.createUnsafe(unscaled, precision, scale);
             }
-            BigDecimal found = BigDecimal.valueOf(sent, in.scale).setScale(scale);
-            if (found.precision() > precision) {
+            Decimal found = Limits.decimal(BigDecimal.valueOf(sent, in.scale), precision, scale);
+            if (found == null) {
                 throw Unsure.IT_IS;
             }
-            return Decimal.apply(found, precision, scale);
+            return found;
         };
     }
 

@@ -1,6 +1,6 @@
 package rivermouth.json;
 
-import rivermouth.times.Bounds;
+import rivermouth.types.Limits;
 
 /** Dates and times as ISO 8601 has them, of the years 1 to 9999; every other form is unsure. */
 final class Times {
@@ -83,7 +83,7 @@ final class Times {
         }
         sign(zoned);
         long instant = micros - offset(in, at, withoutZone(in, at, end));
-        sign(Bounds.hold(instant));
+        sign(Limits.isTime(instant));
         return instant;
     }
 

@@ -2,7 +2,6 @@ package rivermouth.values;
 
 import java.math.BigDecimal;
 import java.math.BigInteger;
-import java.nio.charset.StandardCharsets;
 import java.time.Instant;
 import java.time.LocalDate;
 import java.time.LocalDateTime;
@@ -16,14 +15,11 @@ import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.unsafe.types.UTF8String;
 
-import rivermouth.times.Bounds;
+import rivermouth.types.Limits;
 
 /** Values without parts as a declared type has them: nothing is cast, rounded or cut off. */
 @FunctionalInterface
 interface Leaf {
-    /** What is longer fits no decimal, and to count its digits takes long. */
-    int MOST_BITS = 4096;
-
     int NAME_LENGTH = 100;
     long MICRO_NANOS = 1_000;
     long SECOND_MICROS = 1_000_000;
@@ -43,11 +39,10 @@ interface Leaf {
         }
         return Map.<DataType, Leaf>ofEntries(
                         Map.entry(DataTypes.BooleanType, Leaf::bool),
-                        Map.entry(DataTypes.ByteType, value -> (byte) whole(value, Byte.MIN_VALUE, Byte.MAX_VALUE)),
-                        Map.entry(DataTypes.ShortType, value -> (short) whole(value, Short.MIN_VALUE, Short.MAX_VALUE)),
-                        Map.entry(
-                                DataTypes.IntegerType, value -> (int) whole(value, Integer.MIN_VALUE, Integer.MAX_VALUE)),
-                        Map.entry(DataTypes.LongType, value -> whole(value, Long.MIN_VALUE, Long.MAX_VALUE)),
+                        Map.entry(DataTypes.ByteType, value -> (byte) whole(value, DataTypes.ByteType)),
+                        Map.entry(DataTypes.ShortType, value -> (short) whole(value, DataTypes.ShortType)),
+                        Map.entry(DataTypes.IntegerType, value -> (int) whole(value, DataTypes.IntegerType)),
+                        Map.entry(DataTypes.LongType, value -> whole(value, DataTypes.LongType)),
                         Map.entry(DataTypes.FloatType, Leaf::single),
                         Map.entry(DataTypes.DoubleType, Leaf::real),
                         Map.entry(DataTypes.StringType, Leaf::text),
@@ -113,13 +108,13 @@ interface Leaf {
         return value;
     }
 
-    private static long whole(Object value, long least, long most) {
+    private static long whole(Object value, DataType declared) {
         if (!isWhole(value)) {
             throw new Unfit(kind(value));
         }
         boolean wide = value instanceof BigInteger && ((BigInteger) value).bitLength() >= Long.SIZE;
         long found = ((Number) value).longValue();
-        if (wide || found < least || found > most) {
+        if (wide || !Limits.isWhole(found, Limits.greatest(declared))) {
             throw new Unfit("a value beyond its range");
         }
         return found;
@@ -136,11 +131,10 @@ interface Leaf {
         if (Double.isInfinite(found)) {
             throw new Unfit("a value beyond its range");
         }
-        // As decimals: the nearest double of the greatest long is more than that long.
         BigDecimal exact = value instanceof BigInteger
                 ? new BigDecimal((BigInteger) value)
                 : BigDecimal.valueOf(((Number) value).longValue());
-        if (new BigDecimal(found).compareTo(exact) != 0) {
+        if (!Limits.isExactly(found, exact)) {
             throw new Unfit("a whole number that it would round");
         }
         return found;
@@ -148,7 +142,7 @@ interface Leaf {
 
     private static float single(Object value) {
         double found = real(value);
-        if (!Double.isNaN(found) && (float) found != found) {
+        if (!Limits.isFloat(found)) {
             throw new Unfit("a number that a float would round: declare double");
         }
         return (float) found;
@@ -167,16 +161,11 @@ interface Leaf {
         } else {
             throw new Unfit(kind(value));
         }
-        boolean fits = found.unscaledValue().bitLength() <= MOST_BITS;
-        if (fits) {
-            found = found.signum() == 0 ? BigDecimal.ZERO : found.stripTrailingZeros();
-            long before = (long) found.precision() - found.scale();
-            fits = found.scale() <= scale && before <= precision - scale;
-        }
-        if (!fits) {
+        Decimal fitting = Limits.decimal(found, precision, scale);
+        if (fitting == null) {
             throw new Unfit("a number with more digits than that, before or after the point");
         }
-        return Decimal.apply(found.setScale(scale), precision, scale);
+        return fitting;
     }
 
     private static Object text(Object value) {
@@ -187,7 +176,7 @@ interface Leaf {
             throw new Unfit(kind(value));
         }
         String text = (String) value;
-        if (!StandardCharsets.UTF_8.newEncoder().canEncode(text)) {
+        if (!Limits.isText(text)) {
             throw new Unfit("a string with half a character (a surrogate without its pair)");
         }
         return UTF8String.fromString(text);
@@ -205,7 +194,7 @@ interface Leaf {
             throw new Unfit(kind(value));
         }
         long day = ((LocalDate) value).toEpochDay();
-        checkBounds(Bounds.holdDay(day));
+        checkBounds(Limits.isDay(day));
         return (int) day;
     }
 
@@ -226,7 +215,7 @@ interface Leaf {
     private static long micros(Instant at, boolean truncates) {
         long second = at.getEpochSecond();
         // Seconds first: not every instant has microseconds that a long holds.
-        checkBounds(second >= Bounds.FIRST_MICROS / SECOND_MICROS && second <= Bounds.LAST_MICROS / SECOND_MICROS);
+        checkBounds(second >= Limits.FIRST_MICROS / SECOND_MICROS && second <= Limits.LAST_MICROS / SECOND_MICROS);
         if (!truncates && at.getNano() % MICRO_NANOS != 0) {
             throw new Unfit("a time with nanoseconds, which timestamp_precision: truncate cuts off");
         }

@@ -16,6 +16,8 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 
+import rivermouth.types.Limits;
+
 /**
  * A JSON document with the documents that stand in its strings in the place of those strings.
  *
@@ -94,7 +96,7 @@ public final class StringDocuments extends Step {
 
     /** The document in a string. */
     private static byte[] document(String text, Node node, String path) {
-        if (!StandardCharsets.UTF_8.newEncoder().canEncode(text)) {
+        if (!Limits.isText(text)) {
             throw new Refused("LONE_SURROGATE", path,
                     "field " + path + " holds an escape that is half a character (a surrogate without its pair)");
         }

@@ -14,7 +14,7 @@ from rivermouth.decoding.jvm import java_objects, jvm_classes
 from rivermouth.decoding.jvm.jvm_classes import JAVA_ERRORS
 from rivermouth.decoding.registry import schema_headers, schema_registry
 from rivermouth.decoding.registry.schema_registry import RegistryAccess
-from rivermouth.schemas.refused import unreadable
+from rivermouth.schemas.refused import SchemaRefused, unreadable
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 # Schemas that are a name alone, and how the text of another one begins.
 _ALONE: Final = ("boolean", "int", "long", "float", "double", "bytes", "string")
 _JSON: Final = ("{", "[", '"')
+_NO_DDL: Final = "schema: orders.avsc, a file with the schema as Avro's JSON has it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +152,9 @@ def text_of(declared: str | dict[str, Any]) -> str:
     try:
         return Path(declared).read_text(encoding="utf-8")
     except OSError as error:
+        name = Path(declared)
+        if " " in name.name and not name.suffix:
+            raise SchemaRefused(f"{name.name!r} is no schema of Avro's and no file with one", _NO_DDL) from None
         raise unreadable(declared, error) from None
     except UnicodeDecodeError:
         msg = f"the schema file {declared} is no UTF-8"

@@ -7,9 +7,9 @@ from typing import Final
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.decoding.text import text_types
-from rivermouth.schemas.time_bounds import limits
+from rivermouth.schemas.type_limits import time_range
 
-_FIRST_MS, _LAST_MS = limits(1000)
+_FIRST_MS, _LAST_MS = time_range(1000)
 _WRAPPED: Final = (
     ("number(?:Long|Int|Double|Decimal)", '"(-?[0-9]+(?:[.][0-9]+)?(?:[eE][+-]?[0-9]+)?)"', "$1"),
     ("oid", '("[0-9a-f]{24}")', "$1"),
@@ -32,7 +32,7 @@ def value(read: str, kind: str, declared: T.DataType, *, exact_times: bool = Fal
             return f"CASE WHEN {kind} = 'BOOLEAN' THEN try_variant_get({read}, '$', 'boolean') END"
         case T.BinaryType():
             encoded = f"coalesce({_part(read, '$binary', 'base64')}, {_part(read, '$binary')})"
-            return f"try_to_binary(CASE WHEN {is_object} THEN {encoded} END, 'base64')"
+            return f"CASE WHEN {is_object} THEN {text_types.base64(f'({encoded})')} END"
         case T.DateType() | T.TimestampType() | T.TimestampNTZType():
             plain_text = f"CASE WHEN {is_text} THEN {text} END"
             return _time(read, declared, is_object=is_object, plain=plain_text, exact=exact_times)

@@ -13,7 +13,7 @@ from typing import Final
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.decoding.text import text_types
-from rivermouth.schemas.time_bounds import FIRST_DAY, FIRST_US, LAST_DAY, LAST_US
+from rivermouth.schemas.type_limits import FIRST_DAY, FIRST_US, LAST_DAY, LAST_US, whole_range
 
 HINTED: Final = (T.BinaryType, T.DecimalType, T.DateType, T.TimestampType, T.TimestampNTZType)
 """Declared types of columns whose values mean what the schema block says."""
@@ -33,7 +33,7 @@ _BY_SETTING: Final = {
     "micros": "io.debezium.time.MicroTimestamp",
     "nanos": _NANOS,
 }
-_LARGEST: Final = {"millis": LAST_US // 1000, "micros": LAST_US, "nanos": 2**63 - 1}
+_LARGEST: Final = {"millis": LAST_US // 1000, "micros": LAST_US, "nanos": whole_range(T.LongType)[1]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +101,9 @@ def _decimal(read: str, declared: T.DecimalType, hint: str, at: str, decimals: s
         encoded = f"coalesce({encoded}, {hint} IS NULL)"
     value, scale = f"try_variant_get({read}, '$.value', 'string')", f"try_variant_get({read}, '$.scale', 'int')"
     said = f"coalesce(try_cast({hint}.parameters['scale'] AS INT), {declared.scale})"
+    yield {f"{at}_encoded": f"CASE WHEN {is_text} AND {encoded} THEN {text} WHEN {is_object} THEN {value} END"}
     yield {
-        f"{at}_bytes": f"try_to_binary("
-        f"CASE WHEN {is_text} AND {encoded} THEN {text} WHEN {is_object} THEN {value} END, 'base64')",
+        f"{at}_bytes": text_types.base64(f"{at}_encoded"),
         f"{at}_scale": f"CASE WHEN {is_object} THEN {scale} ELSE {said} END",
     }
     plain = f"{hint}.type = 'string'" if decimals != "string" else f"coalesce({hint}.type = 'string', true)"
@@ -123,9 +123,10 @@ def _decimal(read: str, declared: T.DecimalType, hint: str, at: str, decimals: s
 def _binary(read: str, hint: str, at: str, binaries: str | None) -> str:
     """Bytes are base64; the schema block calls hexadecimal digits and base64 as text the same, a string."""
     text = f"CAST({read} AS STRING)"
-    as_said = f"try_to_binary({text}, '{binaries}')" if binaries else "CAST(NULL AS BINARY)"
-    alone = f"try_to_binary({text}, '{binaries or 'base64'}')"
-    by_block = f"CASE WHEN {hint}.type = 'string' THEN {as_said} ELSE try_to_binary({text}, 'base64') END"
+    encoded = text_types.base64(text)
+    alone = text_types.hexadecimal(text) if binaries == "hex" else encoded
+    as_said = alone if binaries else "CAST(NULL AS BINARY)"
+    by_block = f"CASE WHEN {hint}.type = 'string' THEN {as_said} ELSE {encoded} END"
     return f"CASE WHEN {at}_kind = 'STRING' THEN CASE WHEN {hint} IS NULL THEN {alone} ELSE {by_block} END END"
 
 

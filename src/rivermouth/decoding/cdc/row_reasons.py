@@ -20,7 +20,7 @@ from rivermouth.decoding.json import json_explain, json_explain_values, json_typ
 from rivermouth.decoding.json.json_explain import VERDICT
 from rivermouth.decoding.json.json_python_parser import Number, Object, kind
 from rivermouth.decoding.text import text_types
-from rivermouth.schemas.time_bounds import FIRST_US, LAST_US
+from rivermouth.schemas.type_limits import DAY_US, FIRST_US, LAST_US
 
 UNSOUND: Final = "unsound"
 """In the place of a reason: the parser refused the document."""
@@ -38,7 +38,6 @@ _FITS: Final[tuple[tuple[tuple[type[T.DataType], ...], str], ...]] = (
 )
 
 
-_DAY_US: Final = 86_400_000_000
 _UNITS: Final = {".NanoTimestamp": 1 / 1000, ".MicroTimestamp": 1, ".Timestamp": 1000}
 
 
@@ -242,7 +241,7 @@ def _connect_leaf(value: Any, declared: T.DataType, called: str | None) -> str |
 def _unit(declared: T.DataType, called: str | None) -> float | None:
     """Of a number that is a time: its microseconds; None if nothing says so."""
     if isinstance(declared, T.DateType):
-        return _DAY_US if called is None or called.endswith(".Date") else None
+        return DAY_US if called is None or called.endswith(".Date") else None
     return next((unit for end, unit in _UNITS.items() if called and called.endswith(end)), None)
 
 
@@ -258,7 +257,7 @@ def _text_misfit(value: Any, declared: T.DataType) -> str | None:
             return "text that is no bytes"
         case _ if isinstance(declared, text_types.WHOLE):
             is_whole = text.lstrip("+-").isdigit() and text.isascii()
-            return "a whole number beyond its range" if is_whole else "text that is no whole number"
+            return json_explain_values.BEYOND_RANGE if is_whole else "text that is no whole number"
         case _ if isinstance(declared, text_types.FLOATING):
             return "text that is no number, or a number beyond its range"
     found = json_explain_values.misfit(text, declared)

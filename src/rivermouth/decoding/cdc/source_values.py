@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rivermouth.schemas import time_bounds
+from rivermouth.schemas import type_limits
 
 
 def binlog_file(name: str) -> str:
@@ -22,5 +22,5 @@ def of_seconds(text: str) -> str:
 
 
 def _time_since(number: str, micros: int) -> str:
-    first, last = time_bounds.limits(micros)
+    first, last = type_limits.time_range(micros)
     return f"timestamp_micros(CASE WHEN {number} BETWEEN {first} AND {last} THEN {number} * {micros} END)"

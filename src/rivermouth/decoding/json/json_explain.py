@@ -20,7 +20,7 @@ from rivermouth.decoding.json.json_python_parser import Number, Object, kind, pa
 from rivermouth.decoding.json.undeclared_fields import first_pointer
 from rivermouth.decoding.times.json_times import TimeForms
 from rivermouth.names import below
-from rivermouth.schemas import json_limits
+from rivermouth.schemas import json_limits, type_limits
 from rivermouth.schemas.column_types import name_in_json
 
 MAX_POINTER: Final = 200
@@ -175,7 +175,7 @@ def _judge(
     if long is not None:
         yield Verdict("TOO_LONG", None, long)
         return
-    if any(_half_a_character(text) for text in texts(document)):
+    if not all(map(type_limits.is_text, texts(document))):
         yield Verdict("LONE_SURROGATE", None, "an escape is half a character (a surrogate without its pair)")
         return
     if array is not None:
@@ -222,10 +222,6 @@ def _too_long(value: Any) -> Iterator[str]:
             yield f"a number is longer than {json_limits.MAX_NUMBER} characters"
         elif isinstance(part, Object) and any(len(name) > json_limits.MAX_NAME for name, _ in part):
             yield f"a field's name is longer than {json_limits.MAX_NAME} characters"
-
-
-def _half_a_character(text: str) -> bool:
-    return any("\ud800" <= character <= "\udfff" for character in text)
 
 
 # --- fields: each yields what does not fit, the first one first ------------------------------------

@@ -14,9 +14,9 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 from rivermouth.decoding.json.json_python_parser import Number, kind, parts
 from rivermouth.decoding.json.json_types import LONGEST_DECIMAL
 from rivermouth.decoding.times.json_times import EPOCHS, TimeByForm
-from rivermouth.schemas import exact_values
+from rivermouth.schemas import type_limits
 
-_RANGES: Final = {T.ByteType: 8, T.ShortType: 16, T.IntegerType: 32, T.LongType: 64}
+BEYOND_RANGE: Final = "a whole number beyond its range"
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _TIMESTAMP: Final = re.compile(
     r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}([.]\d*)?)?(Z|[+-]\d{2}(:?\d{2})?)?)?", re.ASCII
@@ -45,7 +45,7 @@ def misfit(value: Any, declared: T.DataType) -> str | None:
         case T.BooleanType():
             return None if isinstance(value, bool) else kind(value)
         case T.ByteType() | T.ShortType() | T.IntegerType() | T.LongType():
-            return _integer(value, _RANGES[type(declared)])
+            return _integer(value, type(declared))
         case T.FloatType() | T.DoubleType():
             return _floating(value, declared)
         case T.DecimalType():
@@ -64,23 +64,24 @@ def misfit(value: Any, declared: T.DataType) -> str | None:
 def lost_digits(value: Any) -> str | None:
     """What a value of the right type says more exactly than its column keeps it."""
     if isinstance(value, Number):
-        return None if exact_values.is_double(value.text) else "a number with more digits than a double keeps"
-    if isinstance(value, str) and not exact_values.is_micros(value):
+        return None if type_limits.is_double(value.text) else "a number with more digits than a double keeps"
+    if isinstance(value, str) and not type_limits.is_micros(value):
         return "a time with digits behind the microsecond, which timestamp_precision: truncate cuts off"
     return None
 
 
-def _integer(value: Any, bits: int) -> str | None:
+def _integer(value: Any, declared: type[T.DataType]) -> str | None:
     if not (isinstance(value, Number) and value.whole):
         return kind(value)
-    return None if -(1 << bits - 1) <= int(value.text) < 1 << bits - 1 else "a whole number beyond its range"
+    return None if type_limits.is_whole(int(value.text), declared) else BEYOND_RANGE
 
 
 def _floating(value: Any, declared: T.DataType) -> str | None:
     if not isinstance(value, Number):
         return kind(value)
-    largest = 3.4028235677973366e38 if isinstance(declared, T.FloatType) else math.inf
-    return "a number beyond its range" if abs(float(value.text)) >= largest else None
+    found = float(value.text)
+    fits = type_limits.is_in_float_range(found) if isinstance(declared, T.FloatType) else math.isfinite(found)
+    return None if fits else "a number beyond its range"
 
 
 def not_a_variant(value: Any) -> str | None:
@@ -108,17 +109,9 @@ def _decimal(value: Any, declared: T.DecimalType) -> str | None:
 def _is_decimal(text: str, declared: T.DecimalType) -> bool:
     """Whether a number fits a decimal exactly."""
     try:
-        number = Decimal(text)
+        return type_limits.as_decimal(Decimal(text), declared) is not None
     except (InvalidOperation, ValueError):
         return False
-    _, digits, exponent = number.as_tuple()
-    if not isinstance(exponent, int):
-        return False
-    while len(digits) > 1 and digits[-1] == 0:
-        digits, exponent = digits[:-1], exponent + 1
-    if digits == (0,):
-        return True
-    return -exponent <= declared.scale and len(digits) + exponent <= declared.precision - declared.scale
 
 
 def _binary(value: Any) -> str | None:
@@ -155,7 +148,7 @@ def _time(value: Any, form: re.Pattern[str], what: str) -> str | None:
 
 def _by_form(value: Any, declared: TimeByForm) -> str | None:
     if declared.form in EPOCHS:
-        wrong = _integer(value, _RANGES[T.LongType])
+        wrong = _integer(value, T.LongType)
         return wrong or (None if declared.fits(value.text) else "a number beyond the years 1 to 9999")
     if not isinstance(value, str | Number):
         return kind(value)

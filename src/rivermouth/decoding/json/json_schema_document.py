@@ -14,6 +14,8 @@ from urllib.parse import unquote
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
+from rivermouth.schemas.type_limits import MAX_DIGITS, whole_range
+
 _NULL: Final = "null"
 _NUMBER: Final = frozenset({"integer", "number"})
 _KINDS: Final = {
@@ -47,8 +49,8 @@ _CONNECT: Final[dict[str, T.DataType]] = {
     "float64": T.DoubleType(),
 }
 _CONNECT_DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
-_LONGEST: Final = 38
-_LARGEST: Final = (1 << 63) - 1
+_LONGEST: Final = MAX_DIGITS
+_LARGEST: Final = whole_range(T.LongType)[1]
 _MOST_VALUES: Final = 20_000
 _DEEPEST: Final = 60
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from rivermouth.names import did_you_mean
+from rivermouth.schemas.type_limits import is_text
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
@@ -119,7 +120,7 @@ def _opened(value: Any, where: dict[str, Any]) -> Any:
     if "document" in where and value is not None:
         if not isinstance(value, str) or isinstance(value, _Number):
             raise Refused("FIELD_TYPE")
-        if any("\ud800" <= character <= "\udfff" for character in value):
+        if not is_text(value):
             raise Refused("LONE_SURROGATE")
         try:
             value = _DECODER.decode(value)

@@ -15,10 +15,10 @@ from typing import Any, Final
 from rivermouth.decoding.protobuf import protobuf_descriptor as descriptors
 from rivermouth.decoding.python.python_scalars import Misfit
 from rivermouth.names import below
-from rivermouth.schemas.time_bounds import limits
+from rivermouth.schemas.type_limits import time_range
 
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_FIRST_S, _LAST_S = limits(1_000_000)
+_FIRST_S, _LAST_S = time_range(1_000_000)
 _NANOS_OF_A_MICRO: Final = 1000
 _NANOS_OF_A_SECOND: Final = 10**9
 

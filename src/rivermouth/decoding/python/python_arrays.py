@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -13,12 +12,9 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.decoding.python.python_scalars import Misfit, arrow_type
 from rivermouth.decoding.python.python_values import has_required, keys_twice
+from rivermouth.schemas.type_limits import FIRST_DAY, FIRST_US, LAST_DAY, LAST_US
 
 _UNITS: Final = ("s", "ms", "us")
-_ENDS: Final = (
-    dt.datetime(dt.MINYEAR, 1, 1, tzinfo=dt.UTC),
-    dt.datetime(dt.MAXYEAR, 12, 31, 23, 59, 59, 999_999, tzinfo=dt.UTC),
-)
 
 
 class NotPlain(Exception):
@@ -65,11 +61,11 @@ def _odd(array: pa.Array) -> bool:
     """Whether it holds what Arrow allows and no reader expects: a key twice, a time beyond the years 1 to 9999."""
     kind = array.type
     if kinds.is_timestamp(kind) or kinds.is_date32(kind):
-        first, last = (pa.scalar(end).cast(kind) for end in _ENDS)
+        first, last = (FIRST_DAY, LAST_DAY) if kinds.is_date32(kind) else (FIRST_US, LAST_US)
         found = pc.min_max(array)
         if not found["min"].is_valid:
             return False
-        return bool(found["min"].value < first.value or found["max"].value > last.value)
+        return bool(found["min"].value < first or found["max"].value > last)
     if kinds.is_map(kind):
         return keys_twice(array) or _odd(array.keys) or _odd(array.items)
     if kinds.is_struct(kind):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
@@ -16,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 from pyspark.sql.pandas.types import to_arrow_type
 
+from rivermouth.schemas import type_limits
 from rivermouth.schemas.column_types import nullable
 
 NAME_LENGTH: Final = 100
@@ -98,16 +98,9 @@ def _double(values: Sequence[Any], kinds: _Kinds, declared: T.DataType, path: st
 def _float(values: Sequence[Any], _kinds: _Kinds, declared: T.DataType, path: str) -> Sequence[Any]:
     found = [_exact_float(value, declared, path) for value in values]
     for value in found:
-        if value is not None and value == value and not _fits_a_float(value):  # noqa: PLR0124 - NaN is not itself
+        if value is not None and not type_limits.is_float(value):
             raise wrong(path, declared, "a number that a float would round: declare double")
     return found
-
-
-def _fits_a_float(value: float) -> bool:
-    try:
-        return bool(struct.unpack("<f", struct.pack("<f", value))[0] == value)
-    except OverflowError:
-        return False
 
 
 def _exact_float(value: Any, declared: T.DataType, path: str) -> float | None:
@@ -142,16 +135,10 @@ def _exact_decimal(value: Any, declared: T.DecimalType, path: str) -> Decimal | 
     number = Decimal(value)
     if not number.is_finite():
         raise wrong(path, declared, "a Decimal that is no finite number")
-    sign, digits, exponent = number.as_tuple()
-    end = len(digits)
-    while end > 1 and digits[end - 1] == 0:
-        end -= 1
-    digits, places = digits[:end], int(exponent) + len(digits) - end
-    if digits == (0,):
-        return Decimal(0)
-    if -places > declared.scale or len(digits) + places > declared.precision - declared.scale:
+    found = type_limits.as_decimal(number, declared)
+    if found is None:
         raise wrong(path, declared, "a number with more digits than that, before or after the point")
-    return Decimal((sign, digits, places))
+    return found
 
 
 def _string(values: Sequence[Any], kinds: _Kinds, declared: T.DataType, path: str) -> Sequence[Any]:

@@ -29,13 +29,17 @@ def check(schema: T.StructType) -> None:
         ValueError: One cannot, or two differ in nothing but case; the text says which.
     """
     for field in schema.fields:
-        if type(field.dataType) not in _READ or (
-            isinstance(field.dataType, T.StringType) and field.dataType != T.StringType()
-        ):
+        if not is_read(field.dataType):
             kind = field.dataType.simpleString()
             msg = f"column {field.name}: type {kind} is not read from text: declare string"
             raise ValueError(msg)
     json_types.check(schema)
+
+
+def is_read(declared: T.DataType) -> bool:
+    """Whether values of a type are read from text."""
+    is_collated = isinstance(declared, T.StringType) and declared != T.StringType()
+    return type(declared) in _READ and not is_collated
 
 
 def of_text(text: str, declared: T.DataType, *, exact_times: bool = False) -> str:
@@ -53,10 +57,7 @@ def of_text(text: str, declared: T.DataType, *, exact_times: bool = False) -> st
             no = f"WHEN lower({text}) IN ('0', 'false') THEN false"
             return f"CASE WHEN lower({text}) IN ('1', 'true') THEN true {no} END"
         case T.BinaryType():
-            # Spark passes over blanks, missing padding and bits that make no byte.
-            made = f"try_to_binary({text}, 'base64')"
-            whole = f"replace(base64({made}), concat(char(13), char(10)))"
-            return f"CASE WHEN {whole} = {text} THEN {made} END"
+            return base64(text)
         case T.DecimalType():
             return decimal(text, declared)
         case T.DateType():
@@ -69,6 +70,18 @@ def of_text(text: str, declared: T.DataType, *, exact_times: bool = False) -> st
             finite = f"nullif(nullif(try_cast({text} AS {sql}), {sql}('Infinity')), {sql}('-Infinity'))"
             return f"CASE WHEN {text} RLIKE r'{_FLOATING}' THEN {finite} END"
     return f"CASE WHEN {text} RLIKE r'{_WHOLE}' THEN try_cast({text} AS {sql}) END"
+
+
+def base64(text: str) -> str:
+    """SQL of the bytes of a text in base64 with padding, else null."""
+    # Spark passes over blanks, missing padding and bits that make no byte.
+    made = f"try_to_binary({text}, 'base64')"
+    return f"CASE WHEN replace(base64({made}), concat(char(13), char(10))) = {text} THEN {made} END"
+
+
+def hexadecimal(text: str) -> str:
+    """SQL of the bytes of a text of two hexadecimal digits each, else null."""
+    return f"CASE WHEN octet_length({text}) % 2 = 0 THEN try_to_binary({text}, 'hex') END"
 
 
 def decimal(text: str, declared: T.DecimalType) -> str:

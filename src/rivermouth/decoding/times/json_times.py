@@ -10,7 +10,7 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.decoding.times import datetime_pattern
 from rivermouth.names import below, literal
-from rivermouth.schemas import time_bounds
+from rivermouth.schemas import type_limits
 
 EPOCHS: Final = {"epoch_s": 1_000_000, "epoch_ms": 1_000, "epoch_us": 1}
 """Words in the place of a pattern of timestamps, and how many microseconds their number counts."""
@@ -51,7 +51,7 @@ class TimeByForm(T.DataType):
     def misfit(self, read: str, done: str) -> str:
         """SQL that is true where what was read does not fit."""
         # Spark takes signs before years, and more than four digits behind them.
-        return f"{read} IS NOT NULL AND NOT coalesce({time_bounds.within(done, self.simpleString())}, false)"
+        return f"{read} IS NOT NULL AND NOT coalesce({type_limits.within(done, self.simpleString())}, false)"
 
     def fits(self, text: str) -> bool:
         """Whether a string, or the digits of a whole number, fit."""
@@ -76,7 +76,7 @@ def check_form(form: str, *, of_dates: bool) -> None:
 
 def bounds(epoch: str) -> tuple[int, int]:
     """The least and the greatest number of an epoch that lie in the years 1 to 9999."""
-    return time_bounds.limits(EPOCHS[epoch])
+    return type_limits.time_range(EPOCHS[epoch])
 
 
 @dataclass(frozen=True, slots=True)

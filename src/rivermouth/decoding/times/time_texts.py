@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from rivermouth.schemas.time_bounds import within
+from rivermouth.schemas.type_limits import within
 
 _DATE: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}\z"
 _LOCAL: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?)?\z"

@@ -18,7 +18,7 @@ from rivermouth import names
 from rivermouth.domain.delta.merge_report import way
 from rivermouth.domain.delta.table_transaction import TableTransaction
 from rivermouth.domain.query.query_entry import QueryCounts
-from rivermouth.engine.query import query_batch
+from rivermouth.engine.query import counted_view, query_batch
 from rivermouth.engine.query.cdc_settings import CdcSettings
 from rivermouth.engine.query.query_events import BatchKnown, BatchWritten
 from rivermouth.engine.query.query_table import QueryTable, conformed, prepare
@@ -229,14 +229,15 @@ def apply_changes(routed: DataFrame, entry: QueryEntry, run: QueryRun, target: C
     changes = _changes(routed, entry, run, target)
     keys = " OR ".join(f"{quoted(name)} IS NULL" for name in target.order.keys)
     tests = {"null_keys": f"NOT {names.TRUNCATE} AND ({keys})", "null_sequences": f"{names.SEQUENCE} IS NULL"}
-    in_table = f"{names.ROUTE} = '{row_expectations.TABLE}'"
+    in_table = row_expectations.IN_TABLE
     counting += [F.expr(f"count_if({in_table} AND ({test}))").alias(name) for name, test in tests.items()]
     counting.append(F.expr(f"count_if({in_table} AND {names.TRUNCATE})").alias("truncations"))
+    counted_view.reset(run.views)
     with computed(changes, *counting) as (ready, told):
         for name, what in (("null_keys", "a key column"), ("null_sequences", "sequence_by")):
             if told[name]:
                 raise CdcValueNull(flow=run.context.flow, dataset=run.context.dataset, part=what, rows=told[name])
-        counts = row_expectations.counted(expectations, told.asDict())
+        counts = counted_view.with_views(row_expectations.counted(expectations, told.asDict()), run.views)
         way_columns = row_expectations.way_columns(expectations)
         rows = ready.where(in_table).drop(*way_columns)
         _merge_behind(rows, entry, run, target)

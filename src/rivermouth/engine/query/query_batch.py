@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from rivermouth import names
+from rivermouth.engine.query import counted_view
 from rivermouth.engine.query.query_events import BatchKnown, BatchWritten
 from rivermouth.engine.query.query_table import conformed
 from rivermouth.errors import CountsDisagree
@@ -53,15 +54,18 @@ def process(frame: DataFrame, batch_id: int, query_id: str, run: QueryRun) -> No
     keep_files(frame, entry, run)
     # 3 check
     context.step("check")
+    counted_view.reset(run.views)
     routed = row_expectations.route(frame, context.expectations)
     observed = Observed(routed, row_expectations.counting(context.expectations))
     # 4 write
     context.step("write")
-    rows = conformed(observed.rows.where(f"{names.ROUTE} = '{row_expectations.TABLE}'"), run.columns)
+    rows = conformed(observed.rows.where(row_expectations.IN_TABLE), run.columns)
     position, commit = context.ledger.write(
         rows,
         run.position,
-        lambda: entry.counted(row_expectations.counted(context.expectations, observed.get())),
+        lambda: entry.counted(
+            counted_view.with_views(row_expectations.counted(context.expectations, observed.get()), run.views)
+        ),
         table_id=run.table_id,
         replace=run.replaces,
     )

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import StructType
 
+    from rivermouth.engine.query.counted_view import CountedView
     from rivermouth.ports.delta.query_ledger import QueryLedger, QueryPosition
     from rivermouth.ports.lake.lake_files import LakeFiles
     from rivermouth.ports.lake.query_checkpoint import FixedOffsets, QueryCheckpoint
@@ -93,6 +94,7 @@ class QueryRun:
         stateful: Whether its query keeps state.
         replaces: Whether each batch is the whole result, which replaces the rows of the table: an aggregation without a
             watermark.
+        views: Views with expectations that its query reads.
         counts: Of the batches of this run.
         failure: The first error of a batch.
         stopping: Set when it shall end after the batch in hand.
@@ -105,6 +107,7 @@ class QueryRun:
     fingerprint: str = ""
     stateful: bool = False
     replaces: bool = False
+    views: Sequence[CountedView] = ()
     counts: QueryCounts = NO_COUNTS
     failure: BaseException | None = None
     stopping: threading.Event = field(default_factory=threading.Event)

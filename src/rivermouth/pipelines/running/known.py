@@ -10,6 +10,7 @@ from rivermouth.errors import LakeNotReadable
 
 if TYPE_CHECKING:
     from rivermouth.pipelines.graph import Node
+    from rivermouth.pipelines.names import TableName
     from rivermouth.pipelines.running.load import Loaded
     from rivermouth.pipelines.running.pipeline import Pipeline
     from rivermouth.ports.lake.lake_files import LakeFiles
@@ -31,6 +32,7 @@ class KnownDataset:
         flows: Names of the flows that write it.
         side_files: By flow the copy of its newest ledger entry.
         expectations: By name the condition and the action.
+        views: The same of the views that its queries read as streams, by view.
     """
 
     dataset: str
@@ -40,6 +42,7 @@ class KnownDataset:
     flows: tuple[str, ...]
     side_files: dict[str, str]
     expectations: dict[str, tuple[str, str]]
+    views: dict[str, dict[str, tuple[str, str]]]
 
     @property
     def dead_letters(self) -> str:
@@ -58,7 +61,6 @@ def keep_known(loaded: Loaded) -> None:
 
 def _known(loaded: Loaded, node: Node) -> KnownDataset:
     places = {flow.name: loaded.pipeline.flow_places(node.name, flow.name, node.dataset) for flow in node.flows}
-    expectations = node.dataset.expectations if node.dataset is not None else ()
     return KnownDataset(
         dataset=loaded.graph.names.shown(node.name) if node.is_table else node.name.table,
         kind=node.kind,
@@ -66,8 +68,32 @@ def _known(loaded: Loaded, node: Node) -> KnownDataset:
         location=(node.location or "") if node.is_table else "",
         flows=tuple(places),
         side_files={flow: each.side_file for flow, each in places.items()},
-        expectations={each.name: (each.condition, each.action) for each in expectations},
+        expectations=_expectations(node),
+        views={
+            loaded.graph.names.shown(each.name): found
+            for each in _views(loaded, node)
+            if (found := _expectations(each))
+        },
     )
+
+
+def _expectations(node: Node) -> dict[str, tuple[str, str]]:
+    said = node.dataset.expectations if node.dataset is not None else ()
+    return {each.name: (each.condition, each.action) for each in said}
+
+
+def _views(loaded: Loaded, node: Node) -> list[Node]:
+    """The views that the queries of a table or sink read as streams, also by other views."""
+    found: dict[TableName, Node] = {}
+    waiting = [node]
+    while waiting:
+        for each in waiting.pop().inputs:
+            name = loaded.graph.names.resolve(each.name) if each.inside and each.stream else None
+            view = loaded.graph.node(name) if name is not None else None
+            if view is not None and view.kind == "view" and view.name not in found:
+                found[view.name] = view
+                waiting.append(view)
+    return list(found.values())
 
 
 def read_known(files: LakeFiles, pipeline: Pipeline) -> list[KnownDataset]:
@@ -88,10 +114,15 @@ def read_known(files: LakeFiles, pipeline: Pipeline) -> list[KnownDataset]:
                 **{
                     **each,
                     "flows": tuple(each["flows"]),
-                    "expectations": {name: tuple(said) for name, said in each["expectations"].items()},
+                    "expectations": _read(each["expectations"]),
+                    "views": {name: _read(said) for name, said in each.get("views", {}).items()},
                 }
             )
             for each in body["datasets"]
         ]
     except (ValueError, TypeError, KeyError) as error:
         raise LakeNotReadable(place=pipeline.known, detail=f"it is damaged: {error}") from error
+
+
+def _read(expectations: dict[str, list[str]]) -> dict[str, tuple[str, str]]:
+    return {name: (condition, action) for name, (condition, action) in expectations.items()}

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, DataFrameReader
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
+from rivermouth.engine.query.counted_view import CountedView, counted_view
 from rivermouth.errors import DatasetUnknown, QueryFunctionFailed, QueryInvalid, RivermouthError, first_line
 from rivermouth.names import did_you_mean
 from rivermouth.pipelines.files.planning import FileSite
@@ -104,7 +105,7 @@ class Workspace(Reader):
                 frame = self._frame(query, dataset, at)
             finally:
                 self._reads.pop()
-        return Evaluated(frame, tuple(reads.found.values()))
+        return Evaluated(frame, tuple(reads.found.values()), tuple(reads.views))
 
     def _frame(self, query: Query, dataset: str, at: SourceLine) -> DataFrame:
         if isinstance(query, SqlQuery):
@@ -212,14 +213,25 @@ class Workspace(Reader):
         shown = self.names.shown(node.name)
         self.note(Input(shown, stream, inside=True, location=node.location))
         if node.kind == "view":
-            frame = self.evaluate(node.flows[0].query, shown, node.at).frame
-            expectations = node.dataset.expectations if node.dataset is not None else ()
-            with self.errors(node.at, shown):
-                return row_expectations.passed(frame, expectations)
+            return self._view(node, shown)
         if node.columns is None:
             fix = f'give it a schema, or a flow: @dp.append_flow(target="{shown}")'
             raise DatasetUnknown(at=str(node.at), reader="a query", name=f"{shown}, which no flow writes,", fix=fix)
         return self._delta(node.location or "", stream=stream, options=options)
+
+    def _view(self, node: Node, shown: str) -> DataFrame:
+        """The rows of a view. Those of a stream are counted by its expectations in each batch that reads them."""
+        evaluated, found = self.evaluate(node.flows[0].query, shown, node.at), list[CountedView]()
+        frame, expectations = evaluated.frame, node.dataset.expectations if node.dataset is not None else ()
+        with self.errors(node.at, shown):
+            if expectations and frame.isStreaming:
+                frame, counted = counted_view(shown, frame, expectations)
+                found.append(counted)
+            else:
+                frame = row_expectations.passed(frame, expectations)
+        if self._reads:
+            self._reads[-1].views += [*evaluated.views, *found]
+        return frame
 
     def _delta(self, location: str, *, stream: bool, options: Mapping[str, str]) -> DataFrame:
         reader: Any = DataStreamReader(self.session) if stream else DataFrameReader(self.session)

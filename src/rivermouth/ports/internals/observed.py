@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 # A code of a row has a bit for each condition, and a bigint has 63 of them.
 _CONDITIONS: Final = 63
+_PASSES: Final = "__passes"
 _OBSERVER: Final = "rivermouth.internals.plan.Observer"
 _TYPES: Final = {"sum": "BIGINT", "collect_set": "STRING", "bit_xor": "BIGINT", "count_each": "STRING"}
 
@@ -96,6 +97,38 @@ class Observed:
         if self._observation is not None:
             return self._sums.read_row(self._observation.get["observed"].asDict())
         return self._sums.read(self._observer.value())
+
+
+class ObservedStream:
+    """Rows of a streaming query that are counted in each of its batches, below whatever the query does with them.
+
+    Args:
+        rows: A streaming frame.
+        aggregates: What to count, by name; each a ``count_if``.
+
+    Attributes:
+        rows: The same rows. Each action of a batch counts them again.
+    """
+
+    def __init__(self, rows: DataFrame, aggregates: dict[str, Aggregate]) -> None:
+        parts = list(aggregates.items())
+        self._parts: list[tuple[_Sums, Any]] = []
+        for first in range(0, len(parts), _CONDITIONS):
+            sums = _Sums(dict(parts[first : first + _CONDITIONS]))
+            observer = java_class(rows.sparkSession, _OBSERVER)()
+            found = observer.overStream(java_frame(rows), _PASSES, sums.sql[0])
+            rows = DataFrame(found, rows.sparkSession)
+            self._parts.append((sums, observer))
+        self.rows = rows
+
+    def reset(self) -> None:
+        """Begins to count from 0."""
+        for _, observer in self._parts:
+            observer.reset()
+
+    def get(self) -> dict[str, Any]:
+        """The counts by name since then, once an action is done."""
+        return {name: count for sums, observer in self._parts for name, count in sums.read(observer.value()).items()}
 
 
 class ObservedEach:

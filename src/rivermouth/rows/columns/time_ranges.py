@@ -14,7 +14,7 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 from rivermouth import names
 from rivermouth.decoding.json.json_types import any_of
 from rivermouth.names import quoted
-from rivermouth.schemas.time_bounds import within
+from rivermouth.schemas.type_limits import within
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

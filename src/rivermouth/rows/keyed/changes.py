@@ -9,12 +9,12 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.decoding import record_keys
+from rivermouth.decoding import key_parts, record_keys
 from rivermouth.decoding.json import json_types
 from rivermouth.rows.columns.table_columns import derived_columns, key_columns
 from rivermouth.rows.keyed import snapshots
 from rivermouth.rows.keyed.change_order import ChangeOrder
-from rivermouth.schemas.time_bounds import within
+from rivermouth.schemas.type_limits import within
 from rivermouth.spec import KeyFormat
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ _NESTED: Final = (T.StructType, T.ArrayType, T.MapType)
 RECORDS: Final = "__records"
 """Of how many records a change is the newest."""
 
+_DOCUMENT: Final = "__key_document"
 _ROW, _TOMBSTONE, _BEFORE, _THERE, _OFFSET = "__row", "__tombstone", "__before", "__there", "__place"
 
 HAS_TOMBSTONE: Final = f"{_TOMBSTONE} IS NOT NULL"
@@ -132,7 +133,7 @@ def _with_keys_of_tombstones(rows: DataFrame, flow: Flow) -> DataFrame:
     """Key columns that come from the value are read from Kafka's key where there is no value.
 
     That key has columns of their names or is a JSON object with such fields or, where there is one such column, its
-    value as text.
+    value as text. A part that does not fit its column is null: rounded, it would be the key of another row.
     """
     wanted = keys_of_values(flow)
     if not wanted or flow.keyed is None or not flow.keyed.tombstones_delete:
@@ -143,24 +144,24 @@ def _with_keys_of_tombstones(rows: DataFrame, flow: Flow) -> DataFrame:
     if form is not None:
         return record_keys.with_columns_of_tombstones(rows, form, wanted)
     types = {name: rows.schema[name].dataType for name in wanted}
-    kinds = {name: kind.simpleString() for name, kind in types.items()}
-    # A number may be of any unit there: only text is read as a time.
-    times = [name for name in wanted if flow.change_envelope and isinstance(types[name], _TIMES)]
     text, deletion = f"CAST({names.KEY} AS STRING)", _tells(flow, names.DELETION)
     if flow.change_envelope:
         text = f"coalesce({names.PRIMARY_KEY}, {text})"
-    read_as = kinds | dict.fromkeys(times, "string")
-    fields = ", ".join(f"{names.quoted(name)} {kind}" for name, kind in read_as.items())
-    document = f"from_json({text}, {names.literal(fields)})"
-    found = {name: f"{document}.{names.quoted(name)}" for name in wanted}
+    fields = ", ".join(
+        f"{names.quoted(name)} {json_types.read_as(kind).simpleString()}" for name, kind in types.items()
+    )
+    absent = " OR ".join(f"{names.quoted(name)} IS NULL" for name in wanted)
+    # Only these keys are parsed: of null, from_json makes null.
+    key = f"IF({names.VALUE} IS NULL OR ({deletion} AND ({absent})), {text}, NULL)"
+    rows = rows.withColumn(_DOCUMENT, F.expr(f"from_json({key}, {names.literal(fields)})"))
+    found = {name: key_parts.of_json(f"{_DOCUMENT}.{names.quoted(name)}", kind) for name, kind in types.items()}
     if len(wanted) == 1 and not isinstance(types[wanted[0]], _NESTED):
-        [(name, kind)] = read_as.items()
-        found[name] = f"IF(startswith(ltrim({text}), '{{'), {found[name]}, try_cast({text} AS {kind}))"
-    found |= {name: json_types.convert(f"({found[name]})", types[name]) for name in times}
+        [(name, kind)] = types.items()
+        found[name] = f"IF(startswith(ltrim({text}), '{{'), {found[name]}, {key_parts.of_text(text, kind)})"
     untold = {name: f"{names.VALUE} IS NULL OR ({deletion} AND {names.quoted(name)} IS NULL)" for name in found}
     return rows.withColumns(
         {name: F.expr(f"IF({untold[name]}, {sql}, {names.quoted(name)})") for name, sql in found.items()}
-    )
+    ).drop(_DOCUMENT)
 
 
 def by_partition(changes: DataFrame, order: ChangeOrder) -> DataFrame:

@@ -102,9 +102,14 @@ def truncations(changes: DataFrame, facts: DataFrame | None, order: ChangeOrder)
 
 
 def truncated(versions: DataFrame, marks: DataFrame, order: ChangeOrder) -> DataFrame:
-    """The keys of those versions during which a truncation of ``marks`` falls; a snapshot also where one begins."""
+    """The keys of those versions during which a truncation of ``marks`` falls; a snapshot also where one begins.
+
+    Of several places that are one version, the last may be where it ends. A truncation there parts it from the others.
+    """
     after = ">=" if order.snapshots else ">"
     ends = f"{names.END_AT} IS NULL OR x < {names.END_AT}"
+    if order.tracked is not None and order.sequence is not None:
+        ends += f" OR x <= {names.quoted(order.sequence)}"
     inside = f"exists({_TRUNCATIONS}, x -> x {after} {names.START_AT} AND ({ends}))"
     found = versions.crossJoin(F.broadcast(marks)).where(inside)
     return found.select(*map(names.quoted, order.keys))

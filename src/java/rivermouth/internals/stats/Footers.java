@@ -47,6 +47,8 @@ import org.apache.spark.sql.types.StructField;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
+import rivermouth.types.Limits;
+
 /**
  * Delta's statistics of new files, from what the footers of the files know, instead of from every row.
  *
@@ -62,7 +64,7 @@ public final class Footers {
             DataTypes.TimestampType, DataTypes.TimestampNTZType);
     // Days and microseconds since 1970 of the years 1583 to 9999: no change of calendar, and four digits.
     private static final long FIRST_DAY = LocalDate.of(1583, 1, 1).toEpochDay();
-    private static final long LAST_DAY = LocalDate.of(9999, 12, 31).toEpochDay();
+    private static final long LAST_DAY = Limits.LAST_DAY;
     private static final long DAY_US = 86_400_000_000L;
 
     private Footers() {

@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rivermouth.domain.query.query_entry import QueryCounts
+from rivermouth.engine.query.counted_view import with_views
 from rivermouth.engine.query.sink_query import SinkWriter, run_sink_query
 from rivermouth.ports.internals.query_plans import needs_whole_result
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from rivermouth.engine.query.query_run import QueryContext
     from rivermouth.pipelines.graph import FlowNode, Node
+    from rivermouth.pipelines.running.reads import Evaluated
     from rivermouth.pipelines.running.workspace import Workspace
 
 
@@ -37,7 +37,7 @@ def with_resolved_options(node: Node, workspace: Workspace) -> Node:
 def run_sink(
     node: Node,
     flow: FlowNode,
-    frame: DataFrame,
+    evaluated: Evaluated,
     context: QueryContext,
     stopping: threading.Event,
     interval_s: float | None,
@@ -54,6 +54,7 @@ def run_sink(
         Each batch reaches the sink at least once, with one number.
     """
     sink: Any = node.sink
-    mode = "complete" if needs_whole_result(frame) else "append"
+    mode = "complete" if needs_whole_result(evaluated.frame) else "append"
     writer = SinkWriter(sink.format, sink.options, sink.function, "update" if flow.kind == "update" else mode)
-    return run_sink_query(frame, context, writer, stopping, interval_s=interval_s)
+    counts, late = run_sink_query(evaluated.frame, context, writer, stopping, interval_s=interval_s)
+    return with_views(counts, evaluated.views), late
