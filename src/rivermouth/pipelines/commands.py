@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rivermouth.engine.flow.failures import keep_unstarted
+from rivermouth.engine.query.query_events import Note
 from rivermouth.errors import PipelineFailed, RivermouthError
 from rivermouth.pipelines.running.known import UNSTARTED
 from rivermouth.pipelines.running.pipeline import Pipeline
@@ -157,11 +158,19 @@ def updated(loaded: Loaded, options: UpdateOptions, stopping: threading.Event | 
     update = Update(loaded, log.hear, stopping or threading.Event(), options.step)
     keep_known(loaded)
     with log.of_update(options.selection):
+        for note in _notes(loaded):
+            log.hear(note)
         chosen = prepare_selection(loaded, options.selection, log.hear)
         follow = loaded.pipeline.settings.continuous if options.follow is None else options.follow
         outcomes = update.follow(chosen) if follow else update.run(chosen)
         log.finished(outcomes, stopped=update.stopping.is_set())
     return outcomes
+
+
+def _notes(loaded: Loaded) -> Iterator[Note]:
+    """What is written in the pipeline's files and changes nothing here."""
+    for at, text in loaded.definitions.notes:
+        yield Note("", "", f"{at}: {text}")
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rivermouth.ports.internals.delta_snapshot import table_state
 from rivermouth.ports.lake.query_checkpoint import QueryCheckpoint
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from rivermouth.engine.query.query_run import QueryRun
+
+NOTHING_NEW: Final = "no table that it reads has a new version"
 
 
 def has_nothing_new(spark: SparkSession, run: QueryRun, tables: Iterable[str]) -> bool:
