@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from rivermouth.engine.query import refresh
 from rivermouth.engine.query.query_table import changes
-from rivermouth.pipelines.running.flows.flow_runs import context_of, fingerprint_of
+from rivermouth.pipelines.running.flows.flow_runs import context_of, evaluated_flow, fingerprint_of
 from rivermouth.pipelines.running.flows.refresh_node import is_deterministic, versions
 from rivermouth.pipelines.running.reset import may_be_reset
 from rivermouth.pipelines.selection import chosen_names
@@ -134,7 +134,7 @@ def _flow(loaded: Loaded, node: Node, flow: FlowNode, computed: set[str]) -> Pla
         return PlannedFlow(flow.name, flow.kind, "run", "the newest snapshots")
     context = context_of(loaded, node, flow, lambda _: None)
     entry = context.ledger.position().entry
-    evaluated = loaded.workspace.evaluate(flow.query, context.dataset, flow.at)
+    evaluated = evaluated_flow(loaded, node, flow)
     analysed, print_ = analysed_plan(evaluated.frame), fingerprint_of(evaluated.frame)
     if flow.kind == "refresh":
         sources, outside = versions(loaded, evaluated.inputs, analysed)
