@@ -17,7 +17,7 @@ FIRST = QueryEntry("f", number=-1).after_batch("q", 0, offsets({"t": {"0": 5}}),
 FIRST = FIRST.counted(QueryCounts(read=5, written=3, dropped=1, dead_lettered=1))
 SECOND = FIRST.after_batch("q", 1, offsets({"t": {"0": 7, "1": 2}}), fingerprint="", stateful=False)
 SECOND = SECOND.counted(QueryCounts(read=4, written=4))
-VIEW = SECOND.after_refresh({"t": 3}, fingerprint="").counted(QueryCounts(read=2, written=2))
+VIEW = SECOND.after_refresh("full", "", {"t": (3, "")}).counted(QueryCounts(read=2, written=2))
 CLEARED = SECOND.after_reset(cleared=True)
 RESET = SECOND.after_reset(cleared=False)
 AGAIN = RESET.after_batch("r", 0, offsets({"t": {"0": 1}}), fingerprint="", stateful=False)
@@ -29,6 +29,7 @@ AGAIN = RESET.after_batch("r", 0, offsets({"t": {"0": 1}}), fingerprint="", stat
         ([], []),
         ([FIRST, SECOND], []),
         ([SECOND, VIEW], []),
+        ([VIEW, VIEW.after_refresh("append", "", {"t": (4, "")}).counted(QueryCounts(read=1, written=1))], []),
         ([SECOND, CLEARED], []),
         ([SECOND, RESET, AGAIN.counted(QueryCounts(read=1, written=1))], []),
         ([FIRST, replace(SECOND, number=3)], ["entry 3 of f follows entry 0"]),

@@ -107,7 +107,7 @@ behind: its last batch is ledger entry 0
     1 read, 1 written, 0 dropped, 0 dead-lettered
   so far: 1 read, 1 written, 0 dropped, 0 dead-lettered
 
-totals: its last batch is ledger entry 0
+totals: its last refresh is ledger entry 0, full: it was not computed yet
   materialized view: {lake}/sales/totals
   last batch: done at <time>
     1 read, 1 written, 0 dropped, 0 dead-lettered

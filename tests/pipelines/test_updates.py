@@ -78,8 +78,10 @@ def test_rows_are_written_once_and_counted_and_views_follow(numbers):
     # Nothing new: nothing is written, and the view is not computed.
     found = numbers.run()
     assert {each.counts.read for each in found.values()} == {0}
-    assert found["totals"].reason == "no table that it reads has a new version"
-    assert numbers.plan()["totals"].flows[0].reason == "what it reads may get a new version in this update"
+    assert found["totals"].reason == "no table that it reads has new rows"
+    totals = numbers.plan()["totals"].flows[0]
+    assert (totals.action, *totals.or_else) == ("groups", "full", "nothing")
+    assert totals.reason == "what silver will get in this update decides"
 
     log = numbers.rows("_rivermouth/pipelines/shop/event_log", "event_type, level, message")
     assert ("update_progress", "INFO") in {each[:2] for each in log}

@@ -146,3 +146,12 @@ def test_executors_elsewhere_get_the_jars_from_the_driver(master):
     assert not {"spark.driver.extraClassPath", "spark.driver.defaultJavaOptions", "spark.hadoop.fs.file.impl"} & set(
         conf
     )
+
+
+def test_a_jvm_that_only_looks_at_queries_compiles_less_unless_the_user_says_how():
+    name, brief = "spark.driver.extraJavaOptions", session_conf.brief_conf()
+    usual = session_conf.new_session_conf(SparkSettings(), java.find(), "test", {})
+    conf = session_conf.new_session_conf(SparkSettings(), java.find(), "test", brief)
+    assert conf == usual | {name: f"{usual[name]} -XX:TieredStopAtLevel=1"}
+    users = SparkSettings(conf={name: "-Xss16m"})
+    assert session_conf.new_session_conf(users, java.find(), "test", brief)[name] == "-Xss16m"

@@ -230,8 +230,8 @@ def event_text(event: QueryEvent) -> str:
             return f"{flow}: a checkpoint was made of the table's ledger: {reason}{where}"
         case ev.QueryChanged(dataset=dataset):
             return f"{dataset}: its query has changed; rows that are in the table stay as they are"
-        case ev.ViewUnchanged(dataset=dataset, reason=reason):
-            return f"{dataset}: not computed: {reason}"
+        case ev.ViewDecided(dataset=dataset, refresh=refresh, reason=reason):
+            return f"{dataset}: refresh {refresh}: {reason}"
         case ev.FlowRetried(flow=flow, error=error, wait_s=wait_s):
             return f"{flow}: tried again in {wait_s:.0f} s: {error}"
         case ev.FlowFailed(dataset=dataset, error=error):
@@ -256,6 +256,7 @@ def summarise(pipeline: Pipeline, outcomes: Sequence[DatasetOutcome], output: Ou
                 "counts": plain(each.counts),
                 "seconds": round(each.seconds, 3),
                 "error": None if each.error is None else str(each.error),
+                "refresh": each.refresh,
                 "reason": each.reason,
             }
             for each in outcomes
@@ -287,7 +288,8 @@ def plan_text(pipeline: Pipeline, planned: Sequence[PlannedDataset]) -> str:
         for flow in each.flows:
             name = f" {flow.flow}" if len(each.flows) > 1 else ""
             state = "; keeps state" if flow.is_stateful else ""
-            lines.append(f"  flow{name} ({flow.kind.replace('_', ' ')}): {flow.action}: {flow.reason}{state}")
+            action = " or ".join([flow.action, *flow.or_else])
+            lines.append(f"  flow{name} ({flow.kind.replace('_', ' ')}): {action}: {flow.reason}{state}")
         if each.new_columns:
             lines.append(f"  new columns: {', '.join(each.new_columns)}")
         lines += [f"  expectation {text}" for text in each.expectations]

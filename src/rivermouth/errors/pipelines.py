@@ -96,6 +96,25 @@ class QueryStreaming(RivermouthError):
     hint = "{fix}"
 
 
+class RefreshPolicyRefused(RivermouthError):
+    """A materialized view has a refresh policy that its query cannot have."""
+
+    code = "REFRESH_POLICY_REFUSED"
+    what = "materialized view {dataset}: refresh_policy is {policy}, and {reason}; the pipeline was not run"
+    hint = "{fix}"
+
+
+class RefreshNotIncremental(RivermouthError):
+    """A materialized view whose policy is incremental_strict can only be refreshed in full."""
+
+    code = "REFRESH_NOT_INCREMENTAL"
+    what = (
+        "materialized view {dataset}: refresh_policy is incremental_strict, and it cannot be refreshed by increments: "
+        "{reason}; it was not refreshed"
+    )
+    hint = "rivermouth run --full-refresh {dataset}, once; or write another refresh_policy"
+
+
 class QueryInvalid(RivermouthError):
     """Spark refuses the query of a dataset."""
 
@@ -251,6 +270,38 @@ class LettersNotReplayed(RivermouthError):
     code = "LETTERS_NOT_REPLAYED"
     what = "dead letters of {dataset} are not replayed: {detail}; nothing was written"
     hint = "rivermouth dead-letters discard {dataset}, once the rows are corrected where they come from"
+
+
+class FlowNotConvertible(RivermouthError):
+    """A pipeline cannot make the table of a flow."""
+
+    code = "FLOW_NOT_CONVERTIBLE"
+    what = "flow {flow} cannot be a table of a pipeline: {detail}; nothing was written"
+    hint = "{fix}"
+
+
+class FlowSettingsNotConvertible(RivermouthError):
+    """A flow has settings that a pipeline does not have."""
+
+    code = "FLOW_SETTINGS_NOT_CONVERTIBLE"
+    what = "flow {flow} has settings that a pipeline does not have, and nothing was written:\n  {settings}"
+    hint = "rivermouth convert {flow} --leave-out {names}"
+
+
+class NothingConverted(RivermouthError):
+    """None of the datasets of a pipeline is a flow."""
+
+    code = "NOTHING_CONVERTED"
+    what = "no table of {files} is a flow, and nothing was written:\n  {reasons}"
+    hint = "rivermouth run {files}"
+
+
+class ConvertedFileExists(RivermouthError):
+    """The file that a conversion shall write is there already."""
+
+    code = "CONVERTED_FILE_EXISTS"
+    what = "{path} is there already; it was not changed"
+    hint = "name another file with -o, or add --force"
 
 
 class PipelineAuditFailed(RivermouthError):

@@ -57,12 +57,14 @@ class _Log:
         entries: By flow its ledger entries, the oldest first.
         rows: How many rows the table must have; None where the commits do not tell.
         why: Why they do not tell.
+        foreign: Which commit of somebody else changed rows that are still there.
         problems: Commits that have other rows than their entry says.
     """
 
     entries: dict[str, list[QueryEntry]] = field(default_factory=dict)
     rows: int | None = None
     why: str = "the log no longer has all commits of the table"
+    foreign: str = ""
     problems: list[str] = field(default_factory=list)
 
 
@@ -71,7 +73,7 @@ def audited(pipeline: Pipeline) -> list[DatasetAudit]:
 
     Of each entry that the table's log still has: ``read = written + dropped + dead_lettered``; the entries follow each
     other; the totals add up; offsets of Kafka do not go back; its commit has as many rows as it says. The table and its
-    dead letters have as many rows as the entries say, where nobody else changed rows.
+    dead letters have as many rows as the entries say, where nobody else changed rows. Of a view that is a problem.
 
     Args:
         pipeline: The pipeline.
@@ -90,6 +92,8 @@ def _audited(reader: LakeReader, known: KnownDataset) -> DatasetAudit:
         return DatasetAudit(known.dataset, known.kind, known.location)
     log = _read_log(reader, known.location, until=snapshot.version)
     problems = [each for entries in log.entries.values() for each in broken_rules(entries)] + log.problems
+    if log.foreign and known.kind == "materialized_view":
+        problems.append(f"{log.foreign}, and changed its rows; its next refresh is full")
     not_compared = [] if log.rows is not None and snapshot.rows is not None else [log.why]
     if log.rows is not None and snapshot.rows is not None and log.rows != snapshot.rows:
         problems.append(f"the table has {snapshot.rows:,} rows, and its ledgers say {log.rows:,}")
@@ -134,23 +138,34 @@ def _follow(log: _Log, commit: Commit, location: str) -> None:
     elif is_replay(text) and rows is not None:
         log.rows = None if log.rows is None else log.rows + rows
     elif commit.changes_data:
-        log.rows, log.why = None, f"version {commit.version} ({commit.operation}) is of no flow of the pipeline"
+        log.foreign = f"version {commit.version} ({commit.operation}) is of no flow of the pipeline"
+        log.rows, log.why = None, log.foreign
 
 
 def _count(log: _Log, entry: QueryEntry, commit: Commit) -> None:
     rows = commit.rows_written
     if entry.kind == "cleared":
         log.rows = 0
+    elif commit.operation == "MERGE" and entry.kind == "refresh":
+        _add(log, entry, commit.metrics.get("numTargetRowsInserted"), commit.metrics.get("numTargetRowsDeleted"))
     elif commit.operation != "WRITE" and commit.changes_data:
         log.rows, log.why = None, "changes are merged by key, so entries do not say how many rows there are"
     elif commit.operation == "WRITE" and rows is not None and entry.kind in ("batch", "refresh"):
-        if rows != entry.counts.written:
-            said = f"says {entry.counts.written:,} rows written, and its commit has {rows:,}"
-            log.problems.append(f"entry {entry.number} of {entry.flow} {said}")
         if commit.replaces_all:
-            log.rows = rows
-        elif log.rows is not None:
-            log.rows += rows
+            log.rows, log.foreign = 0, ""
+        _add(log, entry, rows, 0)
+
+
+def _add(log: _Log, entry: QueryEntry, written: int | None, deleted: int | None) -> None:
+    """Adds the rows of a commit, which must be those of its entry."""
+    if written is None or deleted is None:
+        log.rows, log.why = None, "a commit does not say how many rows it changed"
+        return
+    if written != entry.counts.written:
+        said = f"says {entry.counts.written:,} rows written, and its commit has {written:,}"
+        log.problems.append(f"entry {entry.number} of {entry.flow} {said}")
+    if log.rows is not None:
+        log.rows += written - deleted
 
 
 def _letters(reader: LakeReader, location: str) -> Counter[tuple[str, int]] | None:
@@ -173,10 +188,14 @@ def _letter_problems(log: _Log, letters: Mapping[tuple[str, int], int]) -> Itera
     """Entries whose dead letters are more or fewer than they say.
 
     Dead letters are written after the entry of their batch. Those of the newest one may come with the next update.
+    Those of a view are deleted when it is computed in full.
     """
     for flow, entries in log.entries.items():
+        replaced = max((each.number for each in entries if each.refreshed == "full"), default=-1)
         for entry in entries:
             there, said = letters.get((flow, entry.number), 0), entry.counts.dead_lettered
+            if not there and entry.number < replaced:
+                continue
             if there != said and (there or entry is not entries[-1]):
                 yield f"entry {entry.number} of {flow} says {said:,} rows dead-lettered, and there are {there:,}"
 

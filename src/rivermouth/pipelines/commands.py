@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rivermouth.engine.flow.failures import keep_unstarted
+from rivermouth.engine.query.query_events import Note
 from rivermouth.errors import PipelineFailed, RivermouthError
 from rivermouth.pipelines.running.known import UNSTARTED
 from rivermouth.pipelines.running.pipeline import Pipeline
@@ -101,13 +102,19 @@ def _pipeline(settings: PipelineSettings, home: Path, environ: Mapping[str, str]
 
 
 @contextmanager
-def opened(pipeline: Pipeline, hooks: RunHooks = NO_HOOKS, *, writes: bool) -> Iterator[Loaded]:
+def opened(pipeline: Pipeline, hooks: RunHooks = NO_HOOKS, *, writes: bool, brief: bool = False) -> Iterator[Loaded]:
     """The pipeline loaded into a Spark session, which ends with the block if it began with it.
+
+    Args:
+        pipeline: The pipeline.
+        hooks: Whose log Spark writes.
+        writes: Whether its tables are made.
+        brief: Whether its queries are only looked at: no rows are carried in the block.
 
     Raises:
         RivermouthError: What is wrong with its files, definitions or queries.
     """
-    with ManagedSession(pipeline.project, hooks) as spark:
+    with ManagedSession(pipeline.project, hooks, brief=brief) as spark:
         from rivermouth.pipelines.running.load import loaded  # noqa: PLC0415 - loads Spark
 
         with loaded(pipeline, spark, writes=writes) as found:
@@ -151,11 +158,19 @@ def updated(loaded: Loaded, options: UpdateOptions, stopping: threading.Event | 
     update = Update(loaded, log.hear, stopping or threading.Event(), options.step)
     keep_known(loaded)
     with log.of_update(options.selection):
+        for note in _notes(loaded):
+            log.hear(note)
         chosen = prepare_selection(loaded, options.selection, log.hear)
         follow = loaded.pipeline.settings.continuous if options.follow is None else options.follow
         outcomes = update.follow(chosen) if follow else update.run(chosen)
         log.finished(outcomes, stopped=update.stopping.is_set())
     return outcomes
+
+
+def _notes(loaded: Loaded) -> Iterator[Note]:
+    """What is written in the pipeline's files and changes nothing here."""
+    for at, text in loaded.definitions.notes:
+        yield Note("", "", f"{at}: {text}")
 
 
 @contextmanager
@@ -188,7 +203,7 @@ def validate(pipeline: Pipeline, hooks: RunHooks = NO_HOOKS) -> list[str]:
     Guarantees:
         No table is made.
     """
-    with opened(pipeline, hooks, writes=False) as loaded:
+    with opened(pipeline, hooks, writes=False, brief=True) as loaded:
         return [loaded.graph.names.shown(node.name) for node in loaded.graph.nodes if node.kind != "sink"]
 
 

@@ -62,6 +62,8 @@ class DatasetFlowStatus:
         last_batch: Where the rows of its last batch went; None if there was none since the table was made or cleared.
         totals: The same of all batches since then.
         failure: Why it failed last; None if it did not, or has worked since.
+        refresh: Of a view how it was refreshed last: ``append``, ``groups`` or ``full``.
+        reason: Why it was.
     """
 
     flow: str
@@ -70,6 +72,8 @@ class DatasetFlowStatus:
     last_batch: QueryCounts | None = None
     totals: QueryCounts = NO_COUNTS
     failure: Failure | None = None
+    refresh: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +206,11 @@ def _message(found: DatasetStatus, newest: DatasetFlowStatus | None) -> str:
         return failed_then(found.failures[0])
     if found.kind == "sink":
         return "what a sink has been given only its checkpoint knows"
-    return "no batch yet" if newest is None else f"its last batch is ledger entry {newest.entry}"
+    if newest is None:
+        return "no batch yet"
+    if newest.refresh:
+        return f"its last refresh is ledger entry {newest.entry}, {newest.refresh}: {newest.reason}"
+    return f"its last batch is ledger entry {newest.entry}"
 
 
 def _flow(files: LakeFiles, pipeline: Pipeline, known: KnownDataset, flow: str) -> DatasetFlowStatus:
@@ -220,6 +228,8 @@ def _flow(files: LakeFiles, pipeline: Pipeline, known: KnownDataset, flow: str) 
         finished_at=None if newest is None else newest[1].committed_at,
         last_batch=entry.counts if entry.kind in _BATCHES else None,
         totals=entry.totals,
+        refresh=entry.refreshed,
+        reason=entry.reason,
     )
 
 

@@ -84,6 +84,19 @@ class RowDeadLetters:
         carried = TableTransaction(f"rivermouth/{entry.flow}/{state.table_id}", entry.number, said)
         delta_append.append(letters, self.location, carried)
 
+    def forget_before(self, spark: SparkSession, entry: QueryEntry) -> None:
+        """Deletes the dead letters of the flow's older entries, whose rows the table no longer has.
+
+        Guarantees:
+            Run twice: as once. Stopped half-way: all of them are there, or none.
+        """
+        if not self.exists():
+            return
+        from delta.tables import DeltaTable  # noqa: PLC0415 - needs the session's jars
+
+        older = (F.col("flow") == F.lit(entry.flow)) & (F.col("entry") < F.lit(entry.number))
+        DeltaTable.forPath(spark, self.location).delete(older)
+
     def newest_entry(self, spark: SparkSession, flow: str) -> int:
         """Number of the newest ledger entry of a flow whose dead letters are here; -1 without any."""
         if not self.exists():

@@ -29,7 +29,8 @@ def broken_rules(entries: Sequence[QueryEntry]) -> Iterator[str]:
         if entry.number != before.number + 1:
             yield f"entry {entry.number} of {entry.flow} follows entry {before.number}"
         elif entry.kind in ("batch", "refresh", "cleared"):
-            totals = NO_COUNTS if entry.kind in ("refresh", "cleared") else before.totals
+            begins = entry.kind == "cleared" or (entry.kind == "refresh" and entry.refreshed in ("", "full"))
+            totals = NO_COUNTS if begins else before.totals
             if entry.totals != totals + entry.counts:
                 yield f"entry {entry.number} of {entry.flow}: its totals are not those before and its counts"
         if entry.kind == before.kind == "batch":

@@ -77,8 +77,12 @@ class QueryEntry:
             where the query begins at the beginning.
         begun: The same lines of the first batch since the sources were read from their beginning.
         sources: Of a materialized view the versions of the Delta tables that it read, by their folders.
+        tables: Delta's UUIDs of these tables, by the same.
+        refreshed: How the view was refreshed: ``append``, ``groups`` or ``full``.
+        reason: Why it was, and why in that way.
+        onto: The version of its table that was looked at before it was refreshed; later ones of others are unknown.
         counts: Of this batch.
-        totals: Of all batches since the table was made or emptied.
+        totals: Of all batches since the table was made or emptied; of a view since it was last computed in full.
         fingerprint: Of the analysed query.
         stateful: Whether the query keeps state between its batches.
         attempt: Made for each try of a commit, to tell tries apart.
@@ -92,6 +96,10 @@ class QueryEntry:
     offsets: tuple[str, ...] = ()
     begun: tuple[str, ...] = ()
     sources: Mapping[str, int] = field(default_factory=dict)
+    tables: Mapping[str, str] = field(default_factory=dict)
+    refreshed: str = ""
+    reason: str = ""
+    onto: int = -1
     counts: QueryCounts = NO_COUNTS
     totals: QueryCounts = NO_COUNTS
     fingerprint: str = ""
@@ -115,10 +123,23 @@ class QueryEntry:
             stateful=stateful,
         )
 
-    def after_refresh(self, sources: Mapping[str, int], *, fingerprint: str) -> QueryEntry:
-        """The entry of the refresh that follows; without its counts. A refresh replaces all rows."""
+    def after_refresh(self, refreshed: str, reason: str, read: Mapping[str, tuple[int, str]]) -> QueryEntry:
+        """The entry of the refresh that follows; without its counts, its fingerprint and the version it is put onto.
+
+        Args:
+            refreshed: ``append``, ``groups`` or ``full``; a full one replaces all rows.
+            reason: Why.
+            read: Version and UUID of each table that is read, by its folder.
+        """
         return QueryEntry(
-            flow=self.flow, number=self.number + 1, kind="refresh", sources=dict(sources), fingerprint=fingerprint
+            flow=self.flow,
+            number=self.number + 1,
+            kind="refresh",
+            sources={path: version for path, (version, _) in read.items()},
+            tables={path: table_id for path, (_, table_id) in read.items()},
+            refreshed=refreshed,
+            reason=reason,
+            totals=NO_COUNTS if refreshed == "full" else self.totals,
         )
 
     def after_reset(self, *, cleared: bool) -> QueryEntry:

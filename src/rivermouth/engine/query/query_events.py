@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rivermouth.domain.query.query_entry import QueryCounts
+
+if TYPE_CHECKING:
+    from rivermouth.domain.query.refresh_decision import RefreshKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +71,15 @@ class QueryChanged(QueryEvent):
 
 
 @dataclass(frozen=True, slots=True)
-class ViewUnchanged(QueryEvent):
-    """A materialized view was not computed: no table that it reads has a new version.
+class ViewDecided(QueryEvent):
+    """How a materialized view is refreshed.
 
     Attributes:
-        reason: Why that is known.
+        refresh: ``nothing``, ``append``, ``groups`` or ``full``.
+        reason: Why.
     """
 
+    refresh: RefreshKind
     reason: str
 
 

@@ -1,111 +1,197 @@
-"""A materialized view: its table equals its batch query, computed in one commit when something that it reads is new."""
+"""A materialized view, refreshed: in full, by rows that are new, or by the groups in which a row changed."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
+from rivermouth.domain.delta.merge_report import way
+from rivermouth.domain.delta.table_transaction import TableTransaction
 from rivermouth.engine.query.query_batch import write_dead_letters
 from rivermouth.engine.query.query_events import BatchWritten
 from rivermouth.engine.query.query_table import conformed
 from rivermouth.engine.query.streaming import failure
-from rivermouth.errors import CountsDisagree
+from rivermouth.errors import CountsDisagree, RivermouthError
+from rivermouth.names import quoted
+from rivermouth.ports.delta.delta_merge import merge
 from rivermouth.ports.internals.observed import Observed
+from rivermouth.ports.internals.persisted import computed, held_bytes
+from rivermouth.ports.internals.query_plans import KEY
 from rivermouth.rows import row_expectations
+from rivermouth.rows.keyed.merge_plan import Merge
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column, DataFrame
 
     from rivermouth.domain.query.query_entry import QueryEntry
+    from rivermouth.domain.query.refresh_decision import Decision
+    from rivermouth.domain.query.view_rules import Way
     from rivermouth.engine.query.query_run import QueryRun
+    from rivermouth.ports.delta.delta_table import Commit
+    from rivermouth.ports.internals.query_plans import ViewPlan
+
+_NEW: Final = "__new"
+_ADDED: Final = ("insert", "update_postimage")
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """Whether a materialized view is to be computed.
+class ViewSource:
+    """A Delta table that a view reads.
 
     Attributes:
-        computes: Whether it is.
-        reason: Why, or why not.
+        version: The version that is read.
+        table_id: Delta's UUID of the table.
+        known: The version that the newest refresh read; -1 where there is none.
+        has_feed: Whether its change data feed tells all of what happened since.
     """
 
-    computes: bool
-    reason: str
+    version: int
+    table_id: str
+    known: int = -1
+    has_feed: bool = False
 
 
-def decide(
-    entry: QueryEntry, fingerprint: str, sources: Mapping[str, int], outside: tuple[str, ...], *, deterministic: bool
-) -> Decision:
-    """Whether a view is to be computed.
-
-    Args:
-        entry: The newest of its table.
-        fingerprint: Of its query as it is now.
-        sources: The versions of the Delta tables that it reads, by their folders.
-        outside: What else it reads, of which nobody knows whether it has changed.
-        deterministic: Whether the query comes to the same over the same rows: it asks neither for the time nor for
-            random numbers.
-    """
-    if entry.kind != "refresh":
-        return Decision(computes=True, reason="it was not computed yet")
-    if entry.fingerprint != fingerprint:
-        return Decision(computes=True, reason="its query has changed")
-    if outside:
-        return Decision(computes=True, reason=f"it reads {outside[0]}, and nobody knows whether that has changed")
-    if not deterministic:
-        return Decision(computes=True, reason="its query depends on the time or on chance")
-    changed = [
-        place.rstrip("/").rpartition("/")[2]
-        for place, version in sources.items()
-        if entry.sources.get(place) != version
-    ]
-    if changed or set(entry.sources) != set(sources):
-        return Decision(computes=True, reason=f"new versions of {', '.join(changed) or 'what it reads'}")
-    return Decision(computes=False, reason="no table that it reads has a new version")
-
-
-def refresh(frame: DataFrame, sources: Mapping[str, int], run: QueryRun) -> None:
-    """Computes a materialized view anew: all rows are replaced in one commit.
+def refresh(plan: ViewPlan, decision: Decision, sources: Mapping[str, ViewSource], run: QueryRun) -> None:
+    """Refreshes a materialized view as it was decided, in one commit with its ledger entry.
 
     Args:
-        frame: The batch query.
-        sources: The versions of the Delta tables that it reads, by their folders.
+        plan: The query.
+        decision: How.
+        sources: What it reads, by folder.
         run: The flow; its ``position`` is the refresh's entry afterwards.
 
     Raises:
         CommitLost: Another process wrote the entry first.
         CountsDisagree: Other rows were written than were counted.
         RowExpectationFailed: A row broke an expectation whose action is fail.
+        QueryFailed: Spark could not compute or write the rows or the dead letters.
 
     Guarantees:
-        Stopped anywhere: the table has the rows of before, or all new ones. Readers see one or the other.
+        Stopped anywhere: the table has the rows of before, or the new ones. Readers see one or the other. What was read
+        is what the entry says, whatever is committed to the sources meanwhile.
     """
     started, context = time.monotonic(), run.context
-    entry = run.position.entry.after_refresh(sources, fingerprint=run.fingerprint)
+    read = {path: (each.version, each.table_id) for path, each in sources.items()}
+    entry = run.position.entry.after_refresh(decision.kind, decision.reason, read)
+    entry = replace(entry, fingerprint=run.fingerprint, onto=run.position.version)
     context.step("check")
-    routed = row_expectations.route(frame, context.expectations)
-    observed = Observed(routed, row_expectations.counting(context.expectations))
-    rows = conformed(observed.rows.where(f"{names.ROUTE} = '{row_expectations.TABLE}'"), run.columns)
-    context.step("write")
     try:
-        position, commit = context.ledger.write(
-            rows,
-            run.position,
-            lambda: entry.counted(row_expectations.counted(context.expectations, observed.get())),
-            table_id=run.table_id,
-            replace=True,
-        )
+        if decision.way is None:
+            _write(plan.whole(), entry, run, replaces=True)
+        elif decision.kind == "append":
+            rows = _changed(plan, decision.way, sources, _ADDED)
+            _write(plan.over(decision.way.leaves, rows, decision.way.emptied), entry, run, replaces=False)
+        else:
+            _write_groups(plan, decision.way, sources, entry, run)
+    except RivermouthError:
+        raise
     except Exception as error:
         raise failure(error, run) from error
-    context.step("written")
-    run.position, counts = position, position.entry.counts
-    if commit.rows_written is not None and commit.rows_written != counts.written:
-        detail = f"{commit.rows_written} rows in the table, {counts.written} were counted"
-        raise CountsDisagree(flow=context.flow, entry=entry.number, detail=f"{detail}; is the query deterministic?")
-    if counts.dead_lettered:
-        write_dead_letters(routed, run)
+    counts = run.position.entry.counts
     run.counts += counts
     context.emit(BatchWritten(context.dataset, context.flow, entry.number, counts, time.monotonic() - started))
+
+
+def _write(frame: DataFrame, entry: QueryEntry, run: QueryRun, *, replaces: bool) -> None:
+    """Writes what the query gave, in the place of all rows or behind them."""
+    context = run.context
+    routed = row_expectations.route(frame, context.expectations)
+    observed = Observed(routed, row_expectations.counting(context.expectations))
+    rows = conformed(observed.rows.where(row_expectations.IN_TABLE), run.columns)
+    context.step("write")
+    position, commit = context.ledger.write(
+        rows,
+        run.position,
+        lambda: entry.counted(row_expectations.counted(context.expectations, observed.get())),
+        table_id=run.table_id,
+        replace=replaces,
+    )
+    context.step("written")
+    run.position = position
+    _check(commit, commit.rows_written, run)
+    if replaces:
+        context.dead_letters.forget_before(frame.sparkSession, position.entry)
+    if position.entry.counts.dead_lettered:
+        write_dead_letters(routed, run)
+
+
+def _check(commit: Commit, written: int | None, run: QueryRun) -> None:
+    counts = run.position.entry.counts
+    if written is not None and written != counts.written:
+        detail = f"{written} rows in version {commit.version} of the table, {counts.written} were counted"
+        detail += "; is the query deterministic?"
+        raise CountsDisagree(flow=run.context.flow, entry=run.position.entry.number, detail=detail)
+
+
+def _changed(
+    plan: ViewPlan, how: Way, sources: Mapping[str, ViewSource], kinds: Sequence[str] | None
+) -> list[DataFrame]:
+    """The rows that changed in each table of the way; of some kinds of changes, or of all."""
+    paths = {node.number: node.table.path for node in plan.tree.nodes() if node.table is not None}
+    found = []
+    for leaf in how.leaves:
+        source = sources[paths[leaf]]
+        rows = plan.changes(leaf, source.known, by_feed=source.has_feed)
+        found.append(rows if kinds is None else rows.where(F.col("_change_type").isin(*kinds)))
+    return found
+
+
+def _write_groups(
+    plan: ViewPlan, how: Way, sources: Mapping[str, ViewSource], entry: QueryEntry, run: QueryRun
+) -> None:
+    """Computes the groups in which a row changed, and puts them in the place of what they were."""
+    expectations = run.context.expectations
+    rows = _changed(plan, how, sources, None)
+    aggregates = row_expectations.counting(expectations)
+    counting = [F.expr(f"count_if({each.of})").alias(name) for name, each in aggregates.items()]
+    with ExitStack() as held:
+        keys, count = held.enter_context(computed(plan.keys(how.keyed, how.leaves, rows, how.emptied)))
+        few = F.broadcast(keys) if way(count["rows"], held_bytes(keys)).join == "broadcast" else keys
+        routed = row_expectations.route(plan.restricted(how.keyed, few), expectations)
+        ready, told = held.enter_context(computed(routed, *counting))
+        entry = entry.counted(row_expectations.counted(expectations, told.asDict()))
+        new = conformed(ready.where(row_expectations.IN_TABLE), run.columns)
+        _merge(new, keys, [plan.tree.output[each.place][1] for each in how.columns], entry, run)
+
+
+def _merge(new: DataFrame, keys: DataFrame, columns: Sequence[str], entry: QueryEntry, run: QueryRun) -> None:
+    """Takes the rows of these groups out of the table and adds the new ones, in one commit with the entry."""
+    context, table = run.context, run.columns
+    wanted = {name.lower(): number for number, name in enumerate(columns)}
+    fields = {each.name.lower(): each for each in table}
+    of_key = [
+        (F.col(f"{KEY}{wanted[name]}") if name in wanted else F.lit(None)).cast(field.dataType).alias(field.name)
+        for name, field in fields.items()
+    ]
+    gone = keys.select(*of_key, F.lit(False).alias(_NEW))
+    changes = gone.unionAll(new.withColumn(_NEW, F.lit(True)))
+    with computed(changes.withColumn(names.CHANGE, F.monotonically_increasing_id())) as (ready, told):
+        plan = Merge(
+            on=_is_group(columns),
+            ranges={},
+            delete=f"NOT s.{_NEW}",
+            update="false",
+            insert=f"s.{_NEW}",
+            values={quoted(each.name): f"s.{quoted(each.name)}" for each in table},
+        )
+        position = context.ledger.caught_up(run.position)
+        carried = TableTransaction(context.ledger.app_id(run.table_id), entry.number, entry.to_json())
+        context.step("write")
+        few = way(told["rows"], held_bytes(ready)).join == "broadcast"
+        merge(ready, told["rows"], context.places.table, plan, carried, few=few)
+        context.step("written")
+        run.position, commit = context.ledger.found(entry, position.version)
+        _check(commit, commit.metrics.get("numTargetRowsInserted"), run)
+
+
+def _is_group(columns: Sequence[str]) -> Column:
+    parts = [f"s.{quoted(name)} <=> t.{quoted(name)}" for name in columns]
+    return F.expr(" AND ".join([f"NOT s.{_NEW}", *parts]))

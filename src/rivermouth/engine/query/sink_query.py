@@ -11,13 +11,12 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from rivermouth.domain.query.query_entry import QueryCounts
-from rivermouth.engine.query.streaming import POLL_S, cause, trigger_of
+from rivermouth.engine.query.streaming import TriggerReports, cause, trigger_of, until_ended
 from rivermouth.errors import CheckpointOfAnotherFlow, QueryFailed
 from rivermouth.ports.lake.query_checkpoint import QueryCheckpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming.query import StreamingQuery
 
     from rivermouth.engine.query.query_run import QueryContext
 
@@ -75,13 +74,14 @@ def run_sink_query(
         stream = stream.format(writer.format or "").options(**writer.options)
     try:
         query = stream.start()
-        while query.isActive and not stopping.wait(POLL_S):
-            pass
+        reports = TriggerReports(query)
+        until_ended(query, stopping, reports.look)
         if query.isActive:
             query.stop()
         if (ended := query.exception()) is not None:
             raise ended
-        return _counted(query)
+        reports.look()
+        return QueryCounts(read=reports.read, written=reports.read), reports.late
     except (PySparkException, Py4JJavaError) as error:
         kind, detail = cause(error)
         raise QueryFailed(flow=context.flow, error=kind, detail=detail) from error
@@ -95,14 +95,3 @@ def _claim(context: QueryContext) -> None:
         raise CheckpointOfAnotherFlow(flow=context.flow, checkpoint=context.places.checkpoint, owner=found.owner)
     if found.owner is None:
         context.checkpoint.claim(context.owner)
-
-
-def _counted(query: StreamingQuery) -> tuple[QueryCounts, int]:
-    read = late = 0
-    seen = -1
-    for progress in query.recentProgress:
-        if progress["batchId"] > seen:
-            seen = progress["batchId"]
-            read += max(0, progress["numInputRows"])
-            late += sum(each.get("numRowsDroppedByWatermark", 0) for each in progress["stateOperators"])
-    return QueryCounts(read=read, written=read), late

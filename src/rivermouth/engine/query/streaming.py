@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -31,8 +32,10 @@ if TYPE_CHECKING:
     from rivermouth.engine.query.query_run import QueryContext, QueryRun
 
 Batch = Callable[["DataFrame", int, str, "QueryRun"], None]
-POLL_S: Final = 0.05
-"""So often a query is asked whether it has ended."""
+_WAIT_S: Final = 0.2
+"""So long a query that goes on does not hear that it shall stop."""
+_LOOK_EVERY_S: Final = 1.0
+"""Spark keeps the reports of 100 triggers, and no query has so many in this time."""
 _PYTHON_ERROR: Final = re.compile(r"(?:pyspark\.errors\.\w+\.|\w+\.)*(\w+(?:Error|Exception)): (.+)")
 _CHANGED_ROWS: Final = (
     "DELTA_SOURCE_TABLE_IGNORE_CHANGES",
@@ -90,13 +93,11 @@ def trigger_of(interval_s: float | None) -> dict[str, Any]:
 
 
 def _until_done(query: StreamingQuery, run: QueryRun) -> int:
-    late, seen = 0, -1
+    reports = TriggerReports(query)
+    look = reports.look if run.stateful else lambda: None
     try:
-        while query.isActive and not run.stopping.wait(POLL_S):
-            for progress in query.recentProgress:
-                if progress["batchId"] > seen:
-                    seen = progress["batchId"]
-                    late += sum(each.get("numRowsDroppedByWatermark", 0) for each in progress["stateOperators"])
+        until_ended(query, run.stopping, look)
+        look()
         if (ended := query.exception()) is not None and not run.stopping.is_set():
             raise failure(run.failure or ended, run) from ended
     except (PySparkException, Py4JJavaError) as error:
@@ -107,7 +108,47 @@ def _until_done(query: StreamingQuery, run: QueryRun) -> int:
             query.stop()
     if run.failure is not None and not isinstance(run.failure, _Stopping):
         raise failure(run.failure, run) from run.failure
-    return late
+    return reports.late
+
+
+def until_ended(query: StreamingQuery, stopping: threading.Event, look: Callable[[], None] = lambda: None) -> None:
+    """Returns when the query has ended, or shall.
+
+    Args:
+        query: Started.
+        stopping: Set when it shall end.
+        look: Called now and then meanwhile.
+
+    Raises:
+        StreamingQueryException: It failed.
+    """
+    looks_at = time.monotonic() + _LOOK_EVERY_S
+    while not stopping.is_set() and not query.awaitTermination(_WAIT_S):  # type: ignore[arg-type]  # takes fractions
+        if time.monotonic() >= looks_at:
+            look()
+            looks_at = time.monotonic() + _LOOK_EVERY_S
+
+
+class TriggerReports:
+    """Adds up what Spark reports of a query's triggers.
+
+    Attributes:
+        read: Rows that came in.
+        late: Rows that a watermark left out.
+    """
+
+    def __init__(self, query: StreamingQuery) -> None:
+        self._query = query
+        self._seen = -1
+        self.read = self.late = 0
+
+    def look(self) -> None:
+        """Adds the reports that are new. Each look has Spark write down all that it keeps."""
+        for progress in self._query.recentProgress:
+            if progress["batchId"] > self._seen:
+                self._seen = progress["batchId"]
+                self.read += max(0, progress["numInputRows"])
+                self.late += sum(each.get("numRowsDroppedByWatermark", 0) for each in progress["stateOperators"])
 
 
 def run_batch(frame: DataFrame, batch_id: int, offsets: tuple[str, ...], run: QueryRun, batch: Batch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal
 
+from rivermouth.domain.query.refresh_decision import POLICIES
 from rivermouth.pipelines.python.arguments import column_names, unknown_arguments
 from rivermouth.pipelines.python.registry import Registry, current, invalid, mark, marked, texts
 from rivermouth.pipelines.spec import Dataset, DatasetKind, Expectation, ExpectationAction, PythonQuery
@@ -116,8 +117,15 @@ def _fields(registry: Registry, what: str, arguments: Mapping[str, Any]) -> dict
         "cluster_by": column_names(registry, what, "cluster_by", arguments.get("cluster_by")),
         "path": arguments.get("path"),
         "private": bool(arguments.get("private")),
-        "refresh_policy": arguments.get("refresh_policy"),
+        "refresh_policy": _policy(registry, what, arguments.get("refresh_policy")),
     }
+
+
+def _policy(registry: Registry, what: str, policy: Any) -> str | None:
+    """How a view is refreshed; None where nothing is said."""
+    if policy is None or policy in POLICIES:
+        return None if policy is None else str(policy)
+    raise invalid(registry, what, f"refresh_policy is {policy!r}", f"one of {', '.join(POLICIES)}")
 
 
 def expect(name: str, condition: Any) -> Callable[[Function], Function]:

@@ -183,6 +183,15 @@ class _Event:
     error: str = ""
 
 
+_MAINTENANCE: Final = {
+    "nothing": "MAINTENANCE_TYPE_NO_OP",
+    "append": "MAINTENANCE_TYPE_APPEND_ONLY",
+    "groups": "MAINTENANCE_TYPE_GROUP_AGGREGATE",
+    "full": "MAINTENANCE_TYPE_COMPLETE_RECOMPUTE",
+}
+"""Databricks' words for how a view is refreshed."""
+
+
 def _told(event: QueryEvent) -> list[_Event]:
     """What Databricks' event log says of an event."""
     name = event.flow
@@ -204,9 +213,11 @@ def _told(event: QueryEvent) -> list[_Event]:
             return [progress("SKIPPED", "WARN", reason=event.reason)]
         case ev.FlowRetried():
             return [progress("QUEUED", "WARN", reason=event.error)]
-        case ev.ViewUnchanged():
-            details = {"planning_information": {"maintenance_type": "MAINTENANCE_TYPE_NO_OP", "reason": event.reason}}
-            return [_Event("planning_information", "INFO", f"Flow '{name}': {event.reason}.", details)]
+        case ev.ViewDecided():
+            details = {
+                "planning_information": {"maintenance_type": _MAINTENANCE[event.refresh], "reason": event.reason}
+            }
+            return [_Event("planning_information", "INFO", f"Flow '{name}': {event.refresh}: {event.reason}.", details)]
         case ev.Note():
             return [_Event("user_action", "WARN", event.message, {})]
     return []

@@ -2,25 +2,48 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import TYPE_CHECKING, Final, Literal
 
-from rivermouth.engine.query import refresh
+from rivermouth.domain.query.refresh_decision import ViewState, decide
+from rivermouth.domain.query.view_tree import plain_path, table_name
 from rivermouth.engine.query.query_table import changes
 from rivermouth.pipelines.running.flows.flow_runs import context_of, evaluated_flow, fingerprint_of
-from rivermouth.pipelines.running.flows.refresh_node import is_deterministic, versions
+from rivermouth.pipelines.running.flows.views import view_of
+from rivermouth.pipelines.running.output_modes import output_mode
 from rivermouth.pipelines.running.reset import may_be_reset
 from rivermouth.pipelines.selection import chosen_names
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.internals.delta_snapshot import table_state
-from rivermouth.ports.internals.query_plans import analysed_plan, keeps_state
+from rivermouth.ports.internals.query_plans import keeps_state
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from rivermouth.engine.query.query_run import QueryContext
     from rivermouth.pipelines.graph import FlowNode, Node
     from rivermouth.pipelines.running.load import Loaded
+    from rivermouth.pipelines.running.reads import Evaluated
     from rivermouth.pipelines.selection import Selection
 
-Action = Literal["create", "continue", "compute", "nothing", "clear", "read again", "run", "not selected"]
+Action = Literal[
+    "create",
+    "continue",
+    "clear",
+    "read again",
+    "run",
+    "not selected",
+    "nothing",
+    "append",
+    "groups",
+    "full",
+    "refused",
+]
+Effect = Literal["same", "appended", "changed", "lost"]
+"""What an update may do to the rows of a table, as a view that reads it sees it; see ``SourceChange``."""
+_MANY: Final = 4
+"""Of at most so many tables it is looked at one by one what they may get in an update."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +53,11 @@ class PlannedFlow:
     Attributes:
         flow: Its name.
         kind: ``append``, ``update``, ``auto_cdc``, ``auto_cdc_from_snapshot`` or ``refresh``.
-        action: What is done.
+        action: What is done. Of a view ``nothing``, ``append`` (new rows are appended), ``groups`` (groups in which a
+            row changed are computed again) or ``full``; ``refused`` where its policy forbids a full refresh.
         reason: Why.
         is_stateful: Whether its query keeps state between batches.
+        or_else: What is done instead where a table that it reads gets no new rows in this update, or others.
     """
 
     flow: str
@@ -40,6 +65,7 @@ class PlannedFlow:
     action: Action
     reason: str
     is_stateful: bool = False
+    or_else: tuple[Action, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +105,7 @@ def plan(loaded: Loaded, selection: Selection) -> list[PlannedDataset]:
     reset = chosen_names(graph, name, selection.reset_checkpoint)
     wanted = chosen_names(graph, name, selection.refresh)
     some = (wanted | cleared | reset) if not selection.full_refresh_all else set()
-    computed: set[str] = set()
+    pending: dict[str, frozenset[Effect]] = {}
     found = []
     for node in loaded.graph.nodes:
         clears = node.name in cleared or (selection.full_refresh_all and node.is_table and may_be_reset(node))
@@ -87,15 +113,21 @@ def plan(loaded: Loaded, selection: Selection) -> list[PlannedDataset]:
         for flow in node.flows if node.kind != "view" else ():
             if some and node.name not in some:
                 planned = PlannedFlow(flow.name, flow.kind, "not selected", "other datasets are named")
+            elif clears and node.kind == "materialized_view":
+                planned = PlannedFlow(flow.name, flow.kind, "full", "all rows are removed, and computed again")
             elif clears:
                 planned = PlannedFlow(flow.name, flow.kind, "clear", "all rows are removed, and its sources read again")
+            elif node.name in reset and node.kind == "materialized_view":
+                planned = PlannedFlow(flow.name, flow.kind, "full", "it is computed again")
             elif node.name in reset:
                 planned = PlannedFlow(flow.name, flow.kind, "read again", "rows stay, and sources are read again")
             else:
-                planned = _flow(loaded, node, flow, computed)
+                planned = _flow(loaded, node, flow, pending)
             flows.append(planned)
-            if planned.action not in ("nothing", "not selected") and node.location:
-                computed.add(node.location)
+        if node.location:
+            pending[plain_path(node.location)] = frozenset(
+                effect for flow, planned in zip(node.flows, flows, strict=False) for effect in _effects(flow, planned)
+            )
         found.append(_dataset(loaded, node, tuple(flows)))
     return found
 
@@ -127,28 +159,87 @@ def _new_columns(loaded: Loaded, node: Node) -> tuple[str, ...]:
     return tuple(f"{each.name} {each.dataType.simpleString()}" for each in [*added, *widened])
 
 
-def _flow(loaded: Loaded, node: Node, flow: FlowNode, computed: set[str]) -> PlannedFlow:
+def _flow(loaded: Loaded, node: Node, flow: FlowNode, pending: Mapping[str, frozenset[Effect]]) -> PlannedFlow:
     if node.kind == "sink":
         return PlannedFlow(flow.name, flow.kind, "run", "what is new since its checkpoint")
     if flow.kind == "auto_cdc_from_snapshot":
         return PlannedFlow(flow.name, flow.kind, "run", "the newest snapshots")
     context = context_of(loaded, node, flow, lambda _: None)
-    entry = context.ledger.position().entry
     evaluated = evaluated_flow(loaded, node, flow)
-    analysed, print_ = analysed_plan(evaluated.frame), fingerprint_of(evaluated.frame)
     if flow.kind == "refresh":
-        sources, outside = versions(loaded, evaluated.inputs, analysed)
-        decision = refresh.decide(entry, print_, sources, outside, deterministic=is_deterministic(analysed))
-        if not decision.computes and set(sources) & computed:
-            reason = "what it reads may get a new version in this update"
-            return PlannedFlow(flow.name, flow.kind, "compute", reason)
-        return PlannedFlow(flow.name, flow.kind, "compute" if decision.computes else "nothing", decision.reason)
+        return _view(_state(loaded, node, evaluated, context), flow, pending)
+    entry = context.ledger.position().entry
     stateful = keeps_state(evaluated.frame)
+    replaces = output_mode(flow, evaluated.frame, is_alone=len(node.flows) == 1) == "complete"
     if flow.once and entry.kind == "batch":
         return PlannedFlow(flow.name, flow.kind, "nothing", "it runs once, and has run", stateful)
     if not entry.offsets:
-        return PlannedFlow(flow.name, flow.kind, "create", "its sources are read from where they begin", stateful)
-    reason = f"what is new since ledger entry {entry.number}"
-    if entry.fingerprint != print_:
-        reason += "; its query has changed, and rows that are in the table stay as they are"
-    return PlannedFlow(flow.name, flow.kind, "continue", reason, stateful)
+        action: Action = "create"
+        reason = "its sources are read from where they begin"
+    else:
+        action, reason = "continue", f"what is new since ledger entry {entry.number}"
+        if entry.fingerprint != fingerprint_of(evaluated.frame):
+            reason += "; its query has changed, and rows that are in the table stay as they are"
+    if replaces:
+        reason += "; each batch replaces all rows"
+    return PlannedFlow(flow.name, flow.kind, action, reason, stateful)
+
+
+def _state(loaded: Loaded, node: Node, evaluated: Evaluated, context: QueryContext) -> ViewState:
+    session, table = loaded.workspace.session, context.places.table
+    columns = table_state(session, table).columns if delta_table.exists(context.files, table) else None
+    return view_of(loaded, node, evaluated, context, context.ledger.position(), columns).state
+
+
+def _view(state: ViewState, flow: FlowNode, pending: Mapping[str, frozenset[Effect]]) -> PlannedFlow:
+    """How a view will be refreshed: as things are, or as they may be once the tables that it reads are refreshed."""
+    waiting = {path: pending[path] for path in state.sources if pending.get(path, frozenset()) - {"same"}}
+    found = dict[Action, str]()
+    for each in _cases(state, waiting):
+        decision = decide(each)
+        action: Action = "refused" if decision.refused else decision.kind
+        found.setdefault(action, decision.reason)
+        if decision.kind == "groups" and state.policy == "auto" and waiting:
+            found.setdefault("full", "most of a table that it reads may be new")
+    for_sure = len(found) == 1
+    first = next(each for each in _BY_WEIGHT if each in found)
+    reason = found[first]
+    if not for_sure:
+        tables = ", ".join(table_name(path) for path in waiting)
+        reason = f"what {tables} will get in this update decides"
+    return PlannedFlow(flow.name, flow.kind, first, reason, or_else=tuple(a for a in _BY_WEIGHT if a in found)[1:])
+
+
+_BY_WEIGHT: Final[tuple[Action, ...]] = ("append", "groups", "full", "refused", "nothing")
+
+
+def _cases(state: ViewState, waiting: Mapping[str, frozenset[Effect]]) -> Iterator[ViewState]:
+    """The view as it may be once the tables that it reads are refreshed."""
+    choices: list[frozenset[Effect]] = list(waiting.values())
+    if len(choices) > _MANY:
+        choices = [frozenset[Effect](("same", "lost"))] * len(choices)
+    for effects in product(*(sorted(each) for each in choices)):
+        then = dict(state.sources)
+        for path, effect in zip(waiting, effects, strict=True):
+            then[path] = then[path].and_then(effect)
+        yield replace(state, sources=then)
+
+
+def _effects(flow: FlowNode, planned: PlannedFlow) -> Iterator[Effect]:
+    """What a flow may do to the rows of its table."""
+    for action in (planned.action, *planned.or_else):
+        match action:
+            case "nothing" | "not selected" | "refused":
+                yield "same"
+            case "clear" | "full":
+                yield "lost"
+            case "append":
+                yield from ("same", "appended")
+            case "groups":
+                yield from ("same", "appended", "changed")
+            case _:
+                yield from ("same", "appended")
+                if flow.cdc is not None:
+                    yield "changed"
+                if "replaces all rows" in planned.reason:
+                    yield "lost"

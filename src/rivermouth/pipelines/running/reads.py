@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rivermouth.pipelines.graph import Input
 from rivermouth.ports.internals import sessions
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from pyspark.sql import DataFrame
 
+    from rivermouth.domain.query.view_tree import PlanNode
     from rivermouth.engine.query.counted_view import CountedView
+    from rivermouth.pipelines.graph import Node
     from rivermouth.pipelines.spec import SourceLine
+
+_LOCAL_ROWS: Final = ("LocalRelation", "LogicalRDD", "ExternalRDD")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +69,25 @@ def in_own_session(evaluated: Evaluated) -> Evaluated:
     own = sessions.cloned(evaluated.frame.sparkSession)
     sessions.make_active(own)
     return replace(evaluated, frame=sessions.rehomed(evaluated.frame, own))
+
+
+def read_by(
+    inputs: Sequence[Input], tree: PlanNode, find: Callable[[str], Node | None]
+) -> tuple[list[str], tuple[str, ...]]:
+    """The folders of the Delta tables that a query names, and what else it reads.
+
+    Rows that a function made are not in the text of the analysed query: another call may make others.
+    """
+    places, outside, waiting = list[str](), list[str](), list(inputs)
+    if any(name in node.op for node in tree.walk() for name in _LOCAL_ROWS):
+        outside.append("rows that the query itself holds")
+    while waiting:
+        each = waiting.pop()
+        node = find(each.name) if each.inside else None
+        if node is not None and node.kind == "view":
+            waiting += node.inputs
+        elif each.location is None:
+            outside.append(each.name)
+        else:
+            places.append(each.location)
+    return places, tuple(outside)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
+from rivermouth.domain.query.refresh_decision import policy_refused
 from rivermouth.engine.query import auto_cdc
 from rivermouth.engine.query.query_table import QueryTable, prepare
 from rivermouth.errors import (
@@ -16,18 +18,21 @@ from rivermouth.errors import (
     PipelineCircle,
     QueryNotStreaming,
     QueryStreaming,
+    RefreshPolicyRefused,
     SnapshotInvalid,
 )
 from rivermouth.names import did_you_mean
 from rivermouth.pipelines.graph import Declared, FlowNode, Graph, Node, circle
 from rivermouth.pipelines.running.declared_columns import declared_columns, united, with_computed
 from rivermouth.pipelines.running.output_modes import check_output_mode, output_mode, sink_output_mode
-from rivermouth.pipelines.running.reads import Evaluated, each_once
+from rivermouth.pipelines.running.reads import Evaluated, each_once, read_by
 from rivermouth.pipelines.sink_columns import check_sink_columns
 from rivermouth.pipelines.spec import VIEWS, AutoCdc, Dataset, PythonQuery
 from rivermouth.pipelines.sql.qualifiers import without_qualifiers
 from rivermouth.ports.delta import delta_table
+from rivermouth.ports.delta.stand_in import create_stand_in
 from rivermouth.ports.internals import query_plans
+from rivermouth.ports.internals.query_plans import ViewPlan
 from rivermouth.schemas.column_types import nullable_columns
 
 if TYPE_CHECKING:
@@ -115,6 +120,7 @@ class Resolver:
             evaluated = self.workspace.evaluate(flows[0].query, shown, dataset.at)
             if not evaluated.frame.isStreaming:
                 flows = (replace(flows[0], kind="refresh"),)
+                self._check_policy(dataset, shown, evaluated)
                 return self._table(name, "materialized_view", dataset, flows, [evaluated], [evaluated.frame.schema])
             if dataset.kind == "materialized_view":
                 fix = "remove STREAM or readStream from the query, or make it a streaming table"
@@ -123,6 +129,22 @@ class Resolver:
         found = [self._flow(flow, shown) for flow in flows]
         schemas = [self._columns(flow, each.frame) for flow, each in zip(flows, found, strict=True)]
         return self._table(name, "streaming_table", dataset, flows, found, schemas)
+
+    def _check_policy(self, dataset: Dataset, shown: str, evaluated: Evaluated) -> None:
+        """Nothing, if a view can be refreshed by its policy."""
+        policy = dataset.refresh_policy or "auto"
+        if policy in ("auto", "full"):
+            return
+        tree = ViewPlan(evaluated.frame).tree
+
+        def find(name: str) -> Node | None:
+            resolved = self.workspace.names.resolve(name)
+            return self.node(resolved) if resolved is not None else None
+
+        _, outside = read_by(evaluated.inputs, tree, find)
+        if reason := policy_refused(tree, outside, policy):
+            fix = "write refresh_policy auto, or change the query"
+            raise RefreshPolicyRefused(at=str(dataset.at), dataset=shown, policy=policy, reason=reason, fix=fix)
 
     def _flow(self, flow: FlowNode, dataset: str) -> Evaluated:
         """A flow of a streaming table as it was evaluated; snapshots, and what runs once, may be batches."""
@@ -177,6 +199,13 @@ class Resolver:
         found: list[Evaluated],
         schemas: list[T.StructType],
     ) -> Node:
+        if kind == "streaming_table" and dataset.refresh_policy is not None:
+            raise DefinitionInvalid(
+                at=str(dataset.at),
+                definition=f"streaming table {dataset.name}",
+                detail="it has a refresh_policy, which is for materialized views",
+                fix="remove refresh_policy",
+            )
         columns = declared_columns(dataset) or united(schemas)
         inputs = each_once([each for one in found for each in one.inputs])
         location = self.workspace.pipeline.table(name, dataset)
@@ -193,10 +222,10 @@ class Resolver:
         if self._stand_ins is None:
             prepare(session, files, self.table_of(node))
         elif not delta_table.exists(files, location):
-            stand_in = f"{self._stand_ins}/{name}"
-            layout = delta_table.TableLayout(nullable_columns(columns))
-            delta_table.create(session, stand_in, layout, metadata="{}")
-            return replace(node, location=stand_in)
+            # A number, because a name may have characters that no folder can have.
+            stand_in, properties = Path(self._stand_ins) / f"{len(self._nodes)}", self.table_of(node).properties
+            location = create_stand_in(session, stand_in, nullable_columns(columns), properties)
+            return replace(node, location=location)
         return node
 
     def table_of(self, node: Node) -> QueryTable:

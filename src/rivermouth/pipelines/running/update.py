@@ -51,7 +51,8 @@ class DatasetOutcome:
         counts: Of all batches of all of its flows.
         seconds: How long it took.
         error: Why it failed.
-        reason: Why it was skipped, or what was done.
+        reason: Why it was skipped, or refreshed as it was.
+        refresh: How a view was refreshed: ``nothing``, ``append``, ``groups`` or ``full``; empty of other datasets.
     """
 
     dataset: str
@@ -60,6 +61,7 @@ class DatasetOutcome:
     seconds: float = 0.0
     error: RivermouthError | None = None
     reason: str = ""
+    refresh: str = ""
 
 
 @dataclass
@@ -191,6 +193,7 @@ class Update:
 
     def _refresh(self, node: Node) -> DatasetOutcome:
         started, shown, counts, reason = time.monotonic(), self._shown(node), QueryCounts(), ""
+        kind = ""
         for flow in node.flows:
             begun = time.monotonic()
             self.tell(FlowStarted(shown, flow.name))
@@ -200,9 +203,10 @@ class Update:
                 found = error.located(str(flow.at))
                 self._failed(shown, flow, found)
                 return DatasetOutcome(shown, "failed", counts, time.monotonic() - started, found)
-            counts, reason = counts + done.counts, done.reason
+            counts, reason, kind = counts + done.counts, done.reason, done.refresh
             self.tell(FlowCompleted(shown, flow.name, done.counts, done.late_rows, time.monotonic() - begun))
-        return DatasetOutcome(shown, "completed", counts, time.monotonic() - started, reason=reason)
+        seconds = time.monotonic() - started
+        return DatasetOutcome(shown, "completed", counts, seconds, reason=reason, refresh=kind)
 
 
 def interval(loaded: Loaded, flow: FlowNode) -> float:

@@ -208,7 +208,7 @@ def _data_file(body: Mapping[str, Any]) -> DataFile:
         rows=rows,
         deleted_rows=vector.get("cardinality") or 0,
         partition=json.dumps(dict(body.get("partitionValues") or {}), sort_keys=True),
-        vector=_vector_path(vector),
+        vector=vector_path(vector),
         vector_bytes=vector.get("sizeInBytes") or 0,
     )
 
@@ -217,11 +217,11 @@ def _removal(body: Mapping[str, Any]) -> Removal:
     return Removal(
         path=unquote(body["path"]),
         deleted_at=(body.get("deletionTimestamp") or 0) / 1000,
-        vector=_vector_path(body.get("deletionVector") or {}),
+        vector=vector_path(body.get("deletionVector") or {}),
     )
 
 
-def _vector_path(vector: Mapping[str, Any]) -> str | None:
+def vector_path(vector: Mapping[str, Any]) -> str | None:
     """The file of a deletion vector, whose name stands in the log as a UUID in Z85, behind a folder's name."""
     if vector.get("storageType") != "u":
         return None

@@ -100,6 +100,18 @@ class QueryLedger:
                 break
         return found
 
+    def versions_of_others(self, position: QueryPosition) -> list[int]:
+        """The versions that came since the table was looked at for the newest entry, without the one that carries it.
+
+        Where the log no longer has that one, they are all that it has.
+        """
+        versions = [
+            each for each in delta_table.commit_versions(self._files, self.location) if each <= position.version
+        ]
+        mine = next((commit.version for entry, commit in self.entries(1) if entry.number == position.entry.number), -1)
+        since = mine if position.entry.onto < 0 else min(mine, position.entry.onto)
+        return [each for each in versions if each > since and each != mine]
+
     def caught_up(self, position: QueryPosition) -> QueryPosition:
         """The same entry, at the table's newest version.
 

@@ -164,6 +164,11 @@ def _everywhere(settings: SparkSettings, app_name: str, cores: int) -> dict[str,
     }
 
 
+def brief_conf() -> dict[str, str]:
+    """Settings of a JVM that only looks at queries: its code runs a few times, and the optimizing compiler is off."""
+    return {"spark.driver.extraJavaOptions": f"{_java_options(os.cpu_count() or 1)} -XX:TieredStopAtLevel=1"}
+
+
 def log_store(scheme: str, users: Mapping[str, str]) -> dict[str, str]:
     """Our log store for a scheme, unless the user chose one: Delta takes only one word for it."""
     words = ("delta.logStore.class", f"delta.logStore.{scheme}.impl")

@@ -15,7 +15,7 @@ from rivermouth.engine.flow.orders import Job
 from rivermouth.engine.run.supervisor import Supervisor
 from rivermouth.errors import RivermouthError
 from rivermouth.ports.kafka.kafka_cluster import Kafka
-from rivermouth.ports.spark import session
+from rivermouth.ports.spark import session, session_conf
 from rivermouth.ports.spark.spark_errors import detach_from_jvm
 from rivermouth.project.resolved.resolved_project import ResolvedProject
 from rivermouth.project.resolved.settings import located_errors
@@ -110,10 +110,17 @@ NO_HOOKS: Final = RunHooks()
 
 
 class ManagedSession:
-    """The session of a door's work: the one that this process has already, or one that ends with the work."""
+    """The session of a door's work: the one that this process has already, or one that ends with the work.
 
-    def __init__(self, project: ResolvedProject, hooks: RunHooks = NO_HOOKS) -> None:
+    Args:
+        project: Says how Spark is started.
+        hooks: Whose log the JVM writes.
+        brief: Whether queries are only looked at, and no rows are carried: a JVM of its own then compiles less.
+    """
+
+    def __init__(self, project: ResolvedProject, hooks: RunHooks = NO_HOOKS, *, brief: bool = False) -> None:
         self._project = project
+        self._extra = session_conf.brief_conf() if brief else {}
         self._door = hooks
         self._owned = False
         self._session: SparkSession | None = None
@@ -152,6 +159,7 @@ class ManagedSession:
             app_name=name,
             schemes=self._project.schemes,
             users_jars=self._project.jars,
+            extra=self._extra,
             log=self._door.log,
         )
         return self._session

@@ -8,27 +8,28 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rivermouth.domain.query.query_entry import NO_COUNTS, QueryCounts
-from rivermouth.engine.query import auto_cdc, query_batch, refresh
-from rivermouth.engine.query.query_events import ViewUnchanged
+from rivermouth.domain.query.refresh_decision import decide
+from rivermouth.engine.query import auto_cdc, query_batch
+from rivermouth.engine.query.query_events import ViewDecided
+from rivermouth.engine.query.refresh import refresh
 from rivermouth.engine.query.streaming import run_batch, run_query
+from rivermouth.errors import RefreshNotIncremental
 from rivermouth.pipelines.running.flows import sinks
 from rivermouth.pipelines.running.flows.flow_runs import context_of, evaluated_flow, opened
 from rivermouth.pipelines.running.flows.snapshots import run_snapshots
+from rivermouth.pipelines.running.flows.views import view_of
 from rivermouth.pipelines.running.output_modes import output_mode
 from rivermouth.pipelines.running.reads import in_own_session
 from rivermouth.pipelines.running.resolve import sequence_type
-from rivermouth.ports.delta import delta_table
-from rivermouth.ports.internals.query_plans import analysed_plan
 
 if TYPE_CHECKING:
     from rivermouth.engine.query.query_events import QueryListener
     from rivermouth.engine.query.query_run import QueryRun
     from rivermouth.engine.query.streaming import Batch
-    from rivermouth.pipelines.graph import FlowNode, Input, Node
+    from rivermouth.pipelines.graph import FlowNode, Node
     from rivermouth.pipelines.running.load import Loaded
     from rivermouth.pipelines.running.reads import Evaluated
 
-_LOCAL_ROWS = ("LocalRelation", "LogicalRDD", "ExternalRDD")
 TOMBSTONES = "pipelines.cdc.tombstonegcthresholdinseconds"
 
 
@@ -39,12 +40,14 @@ class Done:
     Attributes:
         counts: Of its batches.
         late_rows: Rows that a watermark left out.
-        reason: Why a view was computed or not.
+        reason: Why a view was refreshed as it was.
+        refresh: How a view was refreshed: ``nothing``, ``append``, ``groups`` or ``full``; empty of other flows.
     """
 
     counts: QueryCounts = NO_COUNTS
     late_rows: int = 0
     reason: str = ""
+    refresh: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,7 @@ def refresh_node(
     run = opened(loaded, context, evaluated.frame)
     run.stopping, run.views = hooks.stopping, evaluated.views
     if flow.kind == "refresh":
-        return _view(loaded, evaluated, run)
+        return _view(loaded, node, evaluated, run)
     if flow.once:
         return _once(evaluated, run, _batch(loaded, node, flow, evaluated, run))
     batch = _batch(loaded, node, flow, evaluated, run)
@@ -121,45 +124,18 @@ def remembers_s(loaded: Loaded, node: Node) -> float:
     return float(said) if said else auto_cdc.REMEMBER_S
 
 
-def _view(loaded: Loaded, evaluated: Evaluated, run: QueryRun) -> Done:
-    analysed = analysed_plan(evaluated.frame)
-    sources, outside = versions(loaded, evaluated.inputs, analysed)
-    decision = refresh.decide(
-        run.position.entry, run.fingerprint, sources, outside, deterministic=is_deterministic(analysed)
-    )
-    if not decision.computes:
-        run.context.emit(ViewUnchanged(run.context.dataset, run.context.flow, decision.reason))
-        return Done(reason=decision.reason)
-    refresh.refresh(evaluated.frame, sources, run)
-    return Done(run.counts, reason=decision.reason)
-
-
-def versions(loaded: Loaded, inputs: tuple[Input, ...], analysed: str) -> tuple[dict[str, int], tuple[str, ...]]:
-    """The versions of the Delta tables that a query reads, by their folders, and what else it reads.
-
-    Rows that a function made are not in the text of the analysed query: another call may make others.
-    """
-    files, places, outside = loaded.workspace.files_of_lake, dict[str, int](), list[str]()
-    if any(name in analysed for name in _LOCAL_ROWS):
-        outside.append("rows that the query itself holds")
-    waiting = list(inputs)
-    while waiting:
-        each = waiting.pop()
-        name = loaded.graph.names.resolve(each.name) if each.inside else None
-        node = loaded.graph.node(name) if name is not None else None
-        if node is not None and node.kind == "view":
-            waiting += node.inputs
-        elif each.location is None:
-            outside.append(each.name)
-        else:
-            places[each.location] = (delta_table.commit_versions(files, each.location) or [-1])[-1]
-    return places, tuple(outside)
-
-
-def is_deterministic(analysed: str) -> bool:
-    """Whether the same rows come to the same result at another time."""
-    text = analysed.lower()
-    return not any(f"{name}(" in text for name in ("current_timestamp", "current_date", "now", "rand", "randn", "uuid"))
+def _view(loaded: Loaded, node: Node, evaluated: Evaluated, run: QueryRun) -> Done:
+    context = run.context
+    if run.position.entry.refreshed == "full":  # its update may have ended before it deleted them
+        context.dead_letters.forget_before(loaded.workspace.session, run.position.entry)
+    view = view_of(loaded, node, evaluated, context, run.position, run.columns)
+    run.fingerprint, decision = view.state.fingerprint, decide(view.state)
+    if decision.refused:
+        raise RefreshNotIncremental(dataset=context.dataset, reason=decision.reason)
+    context.emit(ViewDecided(context.dataset, context.flow, decision.kind, decision.reason))
+    if decision.kind != "nothing":
+        refresh(view.plan, decision, view.sources, run)
+    return Done(run.counts, reason=decision.reason, refresh=decision.kind)
 
 
 def _once(evaluated: Evaluated, run: QueryRun, batch: Batch) -> Done:

@@ -1,0 +1,167 @@
+"""A materialized view before it is refreshed: its query, what happened to what it reads, its policy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from rivermouth.domain.query.query_entry import fingerprint
+from rivermouth.domain.query.refresh_decision import SourceChange, ViewState
+from rivermouth.domain.query.view_tree import plain_path
+from rivermouth.engine.query.refresh import ViewSource
+from rivermouth.pipelines.running.reads import read_by
+from rivermouth.ports.delta import delta_table
+from rivermouth.ports.delta.table_changes import change_of, changed_by
+from rivermouth.ports.internals.query_plans import ViewPlan, analysed_plan
+from rivermouth.rows import row_expectations
+from rivermouth.schemas.type_widening import widens
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from rivermouth.domain.query.query_entry import QueryEntry
+    from rivermouth.domain.query.view_tree import PlanNode
+    from rivermouth.engine.query.query_run import QueryContext
+    from rivermouth.pipelines.graph import Node
+    from rivermouth.pipelines.names import TableName
+    from rivermouth.pipelines.running.load import Loaded
+    from rivermouth.pipelines.running.reads import Evaluated
+    from rivermouth.ports.delta.query_ledger import QueryPosition
+    from rivermouth.ports.lake.lake_files import LakeFiles
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A materialized view that is to be refreshed.
+
+    Attributes:
+        plan: Its query, at one version of each table.
+        state: What is known of it.
+        sources: The Delta tables that it reads, by folder.
+    """
+
+    plan: ViewPlan
+    state: ViewState
+    sources: Mapping[str, ViewSource]
+
+
+def view_of(
+    loaded: Loaded,
+    node: Node,
+    evaluated: Evaluated,
+    context: QueryContext,
+    position: QueryPosition,
+    columns: StructType | None,
+) -> View:
+    """What is known of a view; nothing is written for it.
+
+    Args:
+        loaded: The pipeline.
+        node: The view.
+        evaluated: Its query.
+        context: Its flow.
+        position: Where that is in its ledger.
+        columns: Of its table; None where there is none.
+    """
+    files, entry, frame = context.files, position.entry, evaluated.frame
+    plan = ViewPlan(frame)
+    locations, outside = read_by(evaluated.inputs, plan.tree, _finder(loaded))
+    sources = _sources(loaded, plan.tree, locations, entry)
+    changes = {path: _change(files, entry, plan.tree, path, each) for path, each in sources.items()}
+    feeds = {each.path for each in plan.tree.reads() if each.feed and changes[each.path].same_settings}
+    for path in feeds:
+        sources[path] = replace(sources[path], has_feed=True)
+        changes[path] = replace(changes[path], changed_bytes=changes[path].feed_bytes)
+    there = {} if columns is None else {each.name.lower(): each.dataType for each in columns}
+    unfit = (
+        each.name.lower()
+        for each in frame.schema
+        if (mine := there.get(each.name.lower())) is None or (mine != each.dataType and not widens(each.dataType, mine))
+    )
+    letters, judged = entry.counts.dead_lettered, _judging(frame, context)
+    state = ViewState(
+        entry=entry,
+        fingerprint=_fingerprint(evaluated, plan.tree, context),
+        tree=plan.tree,
+        sources=changes,
+        outside=(*outside, *_tables_of(judged)),
+        judged=judged,
+        changed_by_others=_changed_by_others(context, position),
+        lacks_letters=letters > 0
+        and context.dead_letters.newest_entry(loaded.workspace.session, entry.flow) < entry.number,
+        has_letters=any(each.action == "dead_letter" for each in context.expectations),
+        unfit_columns=frozenset(unfit),
+        policy=policy_of(node),
+    )
+    return View(plan, state, sources)
+
+
+def policy_of(node: Node) -> str:
+    """The refresh policy of a view."""
+    said = None if node.dataset is None else node.dataset.refresh_policy
+    return said or "auto"
+
+
+def _finder(loaded: Loaded) -> Callable[[str], Node | None]:
+    def find(name: str) -> Node | None:
+        resolved: TableName | None = loaded.graph.names.resolve(name)
+        return loaded.graph.node(resolved) if resolved is not None else None
+
+    return find
+
+
+def _sources(loaded: Loaded, tree: PlanNode, locations: Sequence[str], entry: QueryEntry) -> dict[str, ViewSource]:
+    found = dict[str, ViewSource]()
+    for table in tree.reads():
+        found[table.path] = ViewSource(table.version, table.id, entry.sources.get(table.path, -1))
+    for location in locations:  # those that the function of a query reads, and of which its result tells no more
+        if (path := plain_path(location)) not in found:
+            files = loaded.workspace.files_of_lake
+            version = (delta_table.commit_versions(files, location) or [-1])[-1]
+            found[path] = ViewSource(version, delta_table.table_id(files, location) or "", entry.sources.get(path, -1))
+    return found
+
+
+def _change(files: LakeFiles, entry: QueryEntry, tree: PlanNode, path: str, source: ViewSource) -> SourceChange:
+    if path not in entry.sources:
+        return SourceChange("lost", reason="it was not read before")
+    if entry.tables.get(path) != source.table_id:
+        return SourceChange("lost", reason="another table is in its place")
+    if source.known == source.version:
+        return SourceChange("same")
+    if not all(each.plain for each in tree.reads() if each.path == path):
+        return SourceChange("lost", reason="more of it is read than its columns")
+    return change_of(files, path, source.known, source.version)
+
+
+def _judging(frame: DataFrame, context: QueryContext) -> tuple[PlanNode, ...]:
+    """The nodes that judge the rows of a query by its expectations, without what is below them."""
+    if not context.expectations:
+        return ()
+    tree = ViewPlan(row_expectations.route(frame, context.expectations)).tree
+    return tuple(replace(each, children=()) for each in (tree, *tree.children))
+
+
+def _tables_of(judging: Sequence[PlanNode]) -> Iterator[str]:
+    """What expectations read themselves."""
+    return ("a table in an expectation" for each in judging if each.subqueries)
+
+
+def _fingerprint(evaluated: Evaluated, tree: PlanNode, context: QueryContext) -> str:
+    """Of the query, of the tables that it reads, and of what is expected of its rows."""
+    tables = [[each.table.path, each.table.version if each.table.fixed else None] for each in tree.walk() if each.table]
+    expectations = [[each.name, each.condition, each.action] for each in context.expectations]
+    return fingerprint(f"{analysed_plan(evaluated.frame)}\n{json.dumps([tables, expectations])}")
+
+
+def _changed_by_others(context: QueryContext, position: QueryPosition) -> str:
+    """What somebody else did to the rows of the view's table since its newest refresh looked at it."""
+    if position.entry.kind != "refresh":
+        return ""
+    versions = context.ledger.versions_of_others(position)
+    return changed_by(context.files, context.places.table, iter(versions))
