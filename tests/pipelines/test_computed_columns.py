@@ -47,4 +47,4 @@ def test_generated_columns_are_always_computed_and_defaults_where_the_query_brin
     assert folder.rows("default.doubled") == [(1, 2), (3, 6)]
     assert folder.rows("default.newest", "id, month") == [(1, 2), (3, 3)]
     assert folder.rows("default.in_python") == [(1, dt.date(2026, 1, 2)), (3, dt.date(2026, 1, 4))]
-    assert {each.flows[0].action for each in folder.plan().values()} == {"continue", "compute"}
+    assert folder.plan()["doubled"].flows[0].action in ("append", "nothing")
