@@ -6,7 +6,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, DataFrameReader
@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     from rivermouth.pipelines.running.pipeline import Pipeline
     from rivermouth.pipelines.sql.rewrite import Rewritten
     from rivermouth.ports.lake.lake_files import LakeFiles
+
+
+# As of flows: long expressions over many columns, as AUTO CDC has them, would be planned for minutes.
+_CONSTRAINTS: Final = "spark.sql.constraintPropagation.enabled"
 
 
 class Nodes(Protocol):
@@ -86,7 +90,7 @@ class Workspace(Reader):
         self._hidden = 0
         self._clusters: list[dict[str, str]] = []
         registry.reader = self
-        for name, value in pipeline.configuration.items():
+        for name, value in {_CONSTRAINTS: "false", **pipeline.configuration}.items():
             self.session.conf.set(name, value)
 
     def evaluate(self, query: Query, dataset: str, at: SourceLine) -> Evaluated:
