@@ -51,6 +51,9 @@ from rivermouth.rows.columns import time_ranges
 from rivermouth.rows.keyed import changes, snapshots
 from rivermouth.rows.reasons import REASONS
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from tools.compatibility_page import compatibility_page
+
 FOLDER: Final = Path(__file__).resolve().parents[1] / "docs" / "reference"
 _COMMAND: Final = "python tools/docs_reference.py"
 _HEADER: Final = f"<!-- Written by `{_COMMAND}` from the classes; edit those. -->\n"
@@ -518,6 +521,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "table-columns.md": table_columns_page,
     "dead-letter-columns.md": dead_letter_page,
     "ledger-entry.md": ledger_page,
+    "pipelines-compatibility.md": compatibility_page,
     "rivermouth.schema.json": lambda: to_text(project_schema()),
 }
 

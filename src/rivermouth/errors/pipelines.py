@@ -272,6 +272,38 @@ class LettersNotReplayed(RivermouthError):
     hint = "rivermouth dead-letters discard {dataset}, once the rows are corrected where they come from"
 
 
+class FlowNotConvertible(RivermouthError):
+    """A pipeline cannot make the table of a flow."""
+
+    code = "FLOW_NOT_CONVERTIBLE"
+    what = "flow {flow} cannot be a table of a pipeline: {detail}; nothing was written"
+    hint = "{fix}"
+
+
+class FlowSettingsNotConvertible(RivermouthError):
+    """A flow has settings that a pipeline does not have."""
+
+    code = "FLOW_SETTINGS_NOT_CONVERTIBLE"
+    what = "flow {flow} has settings that a pipeline does not have, and nothing was written:\n  {settings}"
+    hint = "rivermouth convert {flow} --leave-out {names}"
+
+
+class NothingConverted(RivermouthError):
+    """None of the datasets of a pipeline is a flow."""
+
+    code = "NOTHING_CONVERTED"
+    what = "no table of {files} is a flow, and nothing was written:\n  {reasons}"
+    hint = "rivermouth run {files}"
+
+
+class ConvertedFileExists(RivermouthError):
+    """The file that a conversion shall write is there already."""
+
+    code = "CONVERTED_FILE_EXISTS"
+    what = "{path} is there already; it was not changed"
+    hint = "name another file with -o, or add --force"
+
+
 class PipelineAuditFailed(RivermouthError):
     """Tables of a pipeline do not have what their ledgers say."""
 

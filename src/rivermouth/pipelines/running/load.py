@@ -68,6 +68,31 @@ def loaded(
     with ExitStack() as opened:
         folder = opened.enter_context(tempfile.TemporaryDirectory(prefix="rivermouth-pipeline-"))
         state = f"{pipeline.state}/schemas" if writes else f"{folder}/schemas"
+        workspace, definitions = opened.enter_context(evaluated(pipeline, spark, state=state, given=given))
+        if given is not None:
+            definitions = given.definitions(definitions, pipeline.names)
+        found = declared(definitions, pipeline.names)
+        resolver = Resolver(workspace, found, None if writes else f"{folder}/tables")
+        yield Loaded(pipeline, workspace, definitions, found, resolver, resolver.graph())
+
+
+@contextmanager
+def evaluated(
+    pipeline: Pipeline, spark: SparkSession, *, state: str, given: GivenSources | None = None
+) -> Iterator[tuple[Workspace, Definitions]]:
+    """The workspace of a pipeline, and what its files define; in the block its modules can be imported.
+
+    Args:
+        pipeline: The pipeline.
+        spark: The session whose context it uses.
+        state: The folder in which sources of files keep what they know.
+        given: What a test gives in the place of sources.
+
+    Raises:
+        NothingDefined: The files define no dataset.
+        RivermouthError: What is wrong with a file or a definition.
+    """
+    with ExitStack() as opened:
         registry = Registry(pipeline.settings.folder)
         files = files_for(pipeline.project.lake, spark)
         workspace = Workspace(pipeline, spark, files, registry, state=state, given=given)
@@ -88,8 +113,4 @@ def loaded(
         if not definitions.datasets and not definitions.sinks:
             shown = ", ".join(pipeline.settings.shown(each) for each in pipeline.settings.files) or "there are none"
             raise NothingDefined(pipeline=pipeline.name, files=shown)
-        if given is not None:
-            definitions = given.definitions(definitions, pipeline.names)
-        found = declared(definitions, pipeline.names)
-        resolver = Resolver(workspace, found, None if writes else f"{folder}/tables")
-        yield Loaded(pipeline, workspace, definitions, found, resolver, resolver.graph())
+        yield workspace, definitions

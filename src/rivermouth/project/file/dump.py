@@ -71,13 +71,14 @@ def plain(value: object) -> Any:
 def _project(spec: ProjectSpec) -> dict[str, Any]:
     body = _fields(spec, always=("name", "lake"))
     if spec.flows:
-        body["flows"] = {name: _flow(flow) for name, flow in spec.flows.items()}
+        body["flows"] = {name: flow_body(flow) for name, flow in spec.flows.items()}
     for pipeline in body.get("pipelines", {}).values():
         del pipeline["name"]  # it is the key above it
     return body
 
 
-def _flow(flow: Flow) -> dict[str, Any]:
+def flow_body(flow: Flow) -> dict[str, Any]:
+    """A flow as the mapping below its name: what differs from the defaults."""
     body = _fields(flow)
     # Its name is the key above it, and a bare append is what every flow does.
     del body["name"]

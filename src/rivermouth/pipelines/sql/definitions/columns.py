@@ -220,7 +220,7 @@ def _generated(cursor: Cursor, column: Column) -> str:
 def _constraint(cursor: Cursor, result: ColumnList) -> None:
     line = cursor.line
     position = cursor.token().start
-    name = cursor.name("the name of a constraint") if cursor.takes("CONSTRAINT") else ""
+    name = ".".join(cursor.parts("the name of a constraint")) if cursor.takes("CONSTRAINT") else ""
     if cursor.takes("EXPECT"):
         if not name:
             raise cursor.invalid("EXPECT without a name", "write CONSTRAINT name EXPECT (...)", position=position)
