@@ -7,6 +7,8 @@ PYTHON ?= python3
 # An installed uv is used as it is; else one from PyPI is put into .tools, beside nothing else.
 UV := $(or $(shell command -v uv 2>/dev/null),.tools/bin/uv)
 BIN := .venv/bin
+# Tests import the same modules in many processes: what Python compiles of them is kept, also where the shell says no.
+KEEPS_BYTECODE := env -u PYTHONDONTWRITEBYTECODE
 # Processes for the tests beside this one, each with a Spark and a broker of its own; 0: this one alone, as for a part.
 WORKERS ?= $(if $(PYTEST),0,2)
 
@@ -21,13 +23,13 @@ demo: setup ## Carry a topic of a broker of its own into a table, and show it
 	$(BIN)/rivermouth demo
 
 test: setup .venv/.classes ## Run the tests; CHANGED=origin/main: those that a change reaches
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST) $(if $(CHANGED),$$($(BIN)/python -m tools.changed_tests $(CHANGED)))
+	$(KEEPS_BYTECODE) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST) $(if $(CHANGED),$$($(BIN)/python -m tools.changed_tests $(CHANGED)))
 
 long: setup .venv/.classes ## Run the tests that take too long for that: more of the pages, more of the crashes; PART=1/8
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m long $(if $(PART),--part $(PART)) $(PYTEST)
+	$(KEEPS_BYTECODE) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m long $(if $(PART),--part $(PART)) $(PYTEST)
 
 crashes: setup .venv/.classes ## Run all tests that kill and damage, in every combination
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "long or not long" tests/crashes $(PYTEST)
+	$(KEEPS_BYTECODE) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "long or not long" tests/crashes $(PYTEST)
 
 audit: setup .venv/.classes ## Inject faults and count what is lost or doubled; AUDIT="--records 1000000"
 	$(BIN)/python -m tests.audit $(AUDIT)

@@ -36,8 +36,17 @@ OF_FEW_RECORDS = {
 }
 # Of these nothing hangs on where a shuffle puts records: laws see to that.
 OF_ONE_TASK = {"doors", "audit", "crashes", *OF_LONG_CODE}
-NO_GENERATED_CODE = {"spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-GENERATED_CODE = {"spark.sql.codegen.factoryMode": "FALLBACK"}
+# What costs more than the records: code of each plan, jobs of their own for the parts of a plan, plans put into words.
+SIMPLE_PLANS = {
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.maxPlanStringLength": "0",
+}
+PLANS_OF_SPARK = {
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.maxPlanStringLength": "2147483632",
+}
 ONE_TASK = {"spark.sql.shuffle.partitions": "1", "spark.databricks.delta.snapshotPartitions": "1"}
 SEVERAL_TASKS = {"spark.sql.shuffle.partitions": "4", "spark.databricks.delta.snapshotPartitions": "2"}
 
@@ -112,7 +121,7 @@ def spark(tmp_path_factory):
         **session_conf.local_folder_conf(tmp_path_factory.mktemp("spark")),
         "spark.driver.extraJavaOptions": "-Xss16m -XX:+UseSerialGC -Xmn1500m",
         # Also for fixtures of a module, which come before those of a test.
-        **NO_GENERATED_CODE,
+        **SIMPLE_PLANS,
         **ONE_TASK,
     }
     running = session.start(settings, app_name="rivermouth-tests", schemes=["s3a"], extra=extra)
@@ -130,15 +139,16 @@ def rivermouth_spark(spark):
 def plans(request):
     """How Spark carries out its plans: as it does by itself, or, for a few records, in the cheapest way.
 
-    Where tests are about what becomes of a few records, it evaluates plans without making code of them. For each plan,
-    those of Delta's log above all, it would write, compile and load code that runs once. The laws and contracts of
-    formats have generated code, and all that runs in a process of its own.
+    Where tests are about what becomes of a few records, it evaluates plans without making code of them, in one job,
+    and does not write them down for a UI. For each plan, those of Delta's log above all, it would write, compile and
+    load code that runs once. The laws and contracts of formats have plans as users do, and all that runs in a process
+    of its own.
 
     For each task of a shuffle Spark sends the whole plan, and of a few records most tasks get none.
     """
     folder = request.path.relative_to(Path(__file__).parent).parts[0]
     names = {folder, request.path.stem}
-    by_itself = ({} if names & OF_FEW_RECORDS else GENERATED_CODE) | ({} if names & OF_ONE_TASK else SEVERAL_TASKS)
+    by_itself = ({} if names & OF_FEW_RECORDS else PLANS_OF_SPARK) | ({} if names & OF_ONE_TASK else SEVERAL_TASKS)
     if not by_itself or "spark" not in request.fixturenames:
         yield
         return

@@ -121,7 +121,7 @@ def test_snapshots_are_compared_and_become_rows_or_versions(folder):
         """
 from pyspark import pipelines as dp
 
-SNAPSHOTS = {1: [(1, "a"), (2, "b")], 2: [(1, "a"), (3, "c")], 3: [(1, "z"), (3, "c")]}
+SNAPSHOTS = {1: [(1, "a"), (2, "b"), (4, "d")], 2: [(1, "z"), (3, "c"), (4, "d")]}
 
 def next_snapshot(latest):
     version = 1 if latest is None else latest + 1
@@ -138,6 +138,12 @@ dp.apply_changes_from_snapshot("versions", **snapshots, name="v")
     )
     found = folder.run()
     assert {each.error and str(each.error) for each in found.values()} == {None}
-    assert folder.rows("default.newest") == [(1, "z"), (3, "c")]
-    assert folder.rows("default.versions") == [(1, "a", 1, 3), (1, "z", 3, None), (2, "b", 1, 2), (3, "c", 2, None)]
+    assert folder.rows("default.newest") == [(1, "z"), (3, "c"), (4, "d")]
+    assert folder.rows("default.versions") == [
+        (1, "a", 1, 2),
+        (1, "z", 2, None),
+        (2, "b", 1, 2),
+        (3, "c", 2, None),
+        (4, "d", 1, None),
+    ]
     assert folder.run()["newest"].counts.read == 0

@@ -115,14 +115,10 @@ def test_the_name_of_an_expectation_comes_through_the_error(spark, name):
 
 
 def test_a_query_that_differs_in_its_last_column_alone_is_another(spark):
-    session = spark.newSession()
-    for name, value in query_plans.WHOLE_PLANS.items():
-        session.conf.set(name, value)
-
     def query(last):
         columns = [f"id + {number} AS c{number}" for number in range(40)]
         fields = ", ".join(f"'f{number}', id" for number in range(40))
-        return session.range(1).selectExpr(*columns, f"named_struct({fields}, 'last', {last}) AS nested")
+        return spark.range(1).selectExpr(*columns, f"named_struct({fields}, 'last', {last}) AS nested")
 
     found = [printed(query(last)) for last in ("1", "1", "2")]
     assert found[0] == found[1] != found[2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -100,6 +101,8 @@ def test_an_append_carries_metadata_and_number_and_counts_its_rows(spark, locati
     assert (found.user_metadata, found.rows_written, found.changes_data) == ("entry 1", 3, True)
     state = delta_snapshot.table_state(spark, location)
     assert (state.version, dict(state.transactions)) == (1, {"app": 1})
+    copy = shutil.copytree(location, f"{location}-copy", ignore=shutil.ignore_patterns("*.crc"))
+    assert dict(delta_snapshot.table_state(spark, copy).transactions) == {"app": 1}  # of the log alone
 
 
 def test_an_append_of_nothing_is_a_commit_too(spark, location):

@@ -81,10 +81,10 @@ class DeadLetterTable:
         metadata = _metadata(entry)
         transaction = TableTransaction(app_id(entry.flow, self._identity()), entry.number, metadata)
         if self._last is None:
-            version, onto = (delta_table.commit_versions(self._files, self.location) or [-1])[-1], None
-        else:
-            version, newest = self._last
-            onto = version if entry.number > newest else None
+            state = delta_snapshot.table_state(self._spark, self.location)
+            self._last = (state.version, state.transactions.get(transaction.app_id, -1))
+        version, newest = self._last
+        onto = version if entry.number > newest else None
         delta_append.append(rows, self.location, transaction, onto=onto)
         self.written += 1
         while (commit := delta_table.read_commit(self._files, self.location, version := version + 1)) is not None:

@@ -82,7 +82,8 @@ class RowDeadLetters:
         letters = letters.withColumn(ROW, F.col(ROW).cast(state.columns[ROW].dataType))
         said = json.dumps({"dead_letters_of": entry.flow, "entry": entry.number, "attempt": entry.attempt})
         carried = TableTransaction(f"rivermouth/{entry.flow}/{state.table_id}", entry.number, said)
-        delta_append.append(letters, self.location, carried)
+        is_new = entry.number > state.transactions.get(carried.app_id, -1)
+        delta_append.append(letters, self.location, carried, onto=state.version if is_new else None)
 
     def forget_before(self, spark: SparkSession, entry: QueryEntry) -> None:
         """Deletes the dead letters of the flow's older entries, whose rows the table no longer has.

@@ -29,7 +29,6 @@ from rivermouth.pipelines.session.sql_frames import frame_of
 from rivermouth.pipelines.spec import Query, SourceLine, SqlQuery
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.internals import sessions
-from rivermouth.ports.internals.query_plans import WHOLE_PLANS
 from rivermouth.rows import row_expectations
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ class Workspace(Reader):
         self._hidden = 0
         self._clusters: list[dict[str, str]] = []
         registry.reader = self
-        for name, value in {**WHOLE_PLANS, **pipeline.configuration}.items():
+        for name, value in pipeline.configuration.items():
             self.session.conf.set(name, value)
 
     def evaluate(self, query: Query, dataset: str, at: SourceLine) -> Evaluated:

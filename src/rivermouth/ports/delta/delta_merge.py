@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth.names import folded
 from rivermouth.ports.delta.delta_table import METADATA_CONF
+from rivermouth.ports.internals.sessions import settings
 from rivermouth.ports.internals.single_pass_merge import merge_once
 from rivermouth.rows.keyed.key_ranges import within
 from rivermouth.rows.keyed.merge_plan import Merge
 from rivermouth.rows.reserved_names import VECTORS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from delta.tables import DeltaTable
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
     from rivermouth.domain.delta.merge_report import Looked
     from rivermouth.domain.delta.table_transaction import TableTransaction
@@ -29,7 +27,10 @@ _READY: Final = {"spark.databricks.delta.merge.materializeSource": "none"}
 # Its commit would carry the entry once more.
 _ALONE: Final = {"spark.databricks.delta.autoCompact.enabled": "false"}
 # Up to so many files stand in a version's checksum, so that the next merge need not look for them in the log.
-_LISTED: Final = {"spark.databricks.delta.allFilesInCrc.thresholdNumFiles": "400"}
+_LISTED: Final = {
+    "spark.databricks.delta.allFilesInCrc.enabled": "true",
+    "spark.databricks.delta.allFilesInCrc.thresholdNumFiles": "400",
+}
 _WHOLE_FILES: Final = {"spark.databricks.delta.merge.deletionVectors.persistent": "false"}
 
 
@@ -63,7 +64,7 @@ def merge(
     from delta.tables import DeltaTable  # noqa: PLC0415 - needs the session's jars
 
     spark = changes.sparkSession
-    with _set(spark, _of_ledger(transaction)):
+    with settings(spark, _of_ledger(transaction)):
         if few and (looked := merge_once(changes, number, location, what, transaction)):
             return looked
         source, table = (F.broadcast(changes) if few else changes).alias("s"), DeltaTable.forPath(spark, location)
@@ -72,7 +73,7 @@ def merge(
         merging = merging.whenNotMatchedInsert(what.insert, values=dict(what.values))
         if what.sweep is not None:
             merging = merging.whenNotMatchedBySourceDelete(what.sweep)
-        with _set(spark, _without_vectors(table)):
+        with settings(spark, _without_vectors(table)):
             merging.execute()
     return None
 
@@ -95,7 +96,7 @@ def delete(matches: DataFrame, location: str, on: Column, transaction: TableTran
         Run twice with one number: Delta skips the second. Stopped half-way: no commit, and files that no
         version names.
     """
-    with _set(matches.sparkSession, _of_ledger(transaction)):
+    with settings(matches.sparkSession, _of_ledger(transaction)):
         delete_alone(matches, location, on)
 
 
@@ -104,7 +105,7 @@ def delete_alone(matches: DataFrame, location: str, on: Column) -> None:
     from delta.tables import DeltaTable  # noqa: PLC0415 - needs the session's jars
 
     table = DeltaTable.forPath(matches.sparkSession, location)
-    with _set(matches.sparkSession, _without_vectors(table)):
+    with settings(matches.sparkSession, _without_vectors(table)):
         table.alias("t").merge(matches.alias("s"), on).whenMatchedDelete().execute()
 
 
@@ -117,14 +118,3 @@ def _without_vectors(table: DeltaTable) -> dict[str, str]:
 def _of_ledger(transaction: TableTransaction) -> dict[str, str]:
     numbers = {f"{_TXN}txnAppId": transaction.app_id, f"{_TXN}txnVersion": str(transaction.app_version)}
     return {METADATA_CONF: transaction.metadata, **numbers, **_READY, **_ALONE, **_LISTED}
-
-
-@contextmanager
-def _set(spark: SparkSession, conf: Mapping[str, Any]) -> Iterator[None]:
-    for name, value in conf.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name in conf:
-            spark.conf.unset(name)

@@ -43,7 +43,8 @@ class TableState:
         columns: The table's columns.
         partition_by: Names of its partition columns.
         properties: Its table properties.
-        transactions: Newest transaction number by application id; looking into it costs Spark jobs.
+        transactions: Newest transaction number by application id. Where the version's checksum does not list them,
+            the first look costs three Spark jobs.
     """
 
     table_id: str
@@ -64,7 +65,7 @@ def _mapping(found: Any) -> dict[str, Any]:
     return pairs
 
 
-def _members(found: Any) -> Iterator[str]:
+def _members(found: Any) -> Iterator[Any]:
     """Those of a sequence of Scala's."""
     members = found.iterator()
     while members.hasNext():
@@ -72,7 +73,11 @@ def _members(found: Any) -> Iterator[str]:
 
 
 class _Transactions(Mapping[str, int]):
-    """A snapshot's transaction numbers, read when first asked for: Delta rebuilds the table's state for them."""
+    """A snapshot's transaction numbers, read when first asked for.
+
+    Delta rebuilds the table's state for them. A version's checksum has all of them, if it has them
+    (https://github.com/delta-io/delta/blob/master/PROTOCOL.md#version-checksum-file).
+    """
 
     def __init__(self, snapshot: Any) -> None:
         self._snapshot = snapshot
@@ -88,4 +93,8 @@ class _Transactions(Mapping[str, int]):
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
-        return _mapping(self._snapshot.transactions())
+        checksum = self._snapshot.checksumOpt()
+        listed = None if checksum.isEmpty() else checksum.get().setTransactions()
+        if listed is None or listed.isEmpty():
+            return _mapping(self._snapshot.transactions())
+        return {each.appId(): each.version() for each in _members(listed.get())}

@@ -10,7 +10,7 @@ from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
 from rivermouth.decoding.jvm.java_objects import java_class, java_frame, jvm
 from rivermouth.domain.query.view_tree import PlanNode, read_tree
-from rivermouth.ports.internals.sessions import active
+from rivermouth.ports.internals.sessions import active, settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,13 +27,17 @@ _STATEFUL: Final = (
 )
 
 
-WHOLE_PLANS: Final = {"spark.sql.debug.maxToStringFields": str(2**31 - 1)}
-"""Settings of a session in which plans are told apart by all of their columns."""
+# Spark cuts texts of plans after so many columns and letters.
+_WHOLE_PLANS: Final = {
+    "spark.sql.debug.maxToStringFields": str(2**31 - 1),
+    "spark.sql.maxPlanStringLength": str(2**31 - 16),
+}
 
 
 def analysed_plan(frame: DataFrame) -> str:
-    """The analysed query as text: whole in a session with ``WHOLE_PLANS``, else without what is behind 25 columns."""
-    with active(frame.sparkSession):  # whose settings of printing hold
+    """The analysed query as text, whole: queries that differ in their last column have different texts."""
+    spark = frame.sparkSession
+    with active(spark), settings(spark, _WHOLE_PLANS):  # texts are cut as the active session says
         return str(java_frame(frame).queryExecution().analyzed().toString())
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rivermouth.decoding.jvm.java_objects import java_class, java_session, jvm
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -121,3 +121,19 @@ def active(spark: SparkSession) -> Iterator[None]:
             sessions.setActiveSession(before.get())
         else:
             sessions.clearActiveSession()
+
+
+@contextmanager
+def settings(spark: SparkSession, conf: Mapping[str, str]) -> Iterator[None]:
+    """In the block the session has these settings; afterwards those that it had before."""
+    before = {name: spark.conf.get(name, None) for name in conf}
+    for name, value in conf.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, previous in before.items():
+            if previous is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, previous)

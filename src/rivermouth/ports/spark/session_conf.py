@@ -69,6 +69,8 @@ SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # Delta makes this many tasks after every commit; the tables' states are small.
     "spark.databricks.delta.snapshotPartitions": "2",
+    # Only merges read the list of a table's files in its checksum; for a new table Delta makes it with a Spark job.
+    "spark.databricks.delta.allFilesInCrc.enabled": "false",
     # Spark's list without kafka: its newer reader does not turn each record into a Row and back.
     "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
     # Spark would ask Python for the line of every column expression: a batch makes some hundreds of them.

@@ -36,6 +36,9 @@ final class Listed {
             return null;
         }
         VersionChecksum checksum = snapshot.checksumOpt().get();
+        if (checksum.numFiles() == 0) {
+            return List.of();
+        }
         if (checksum.allFiles().isEmpty()) {
             return null;
         }
