@@ -484,6 +484,7 @@ DEFINED: tuple[Item, ...] = (
         "`REFRESH POLICY`",
         "CREATE MATERIALIZED VIEW m REFRESH POLICY INCREMENTAL STRICT AS SELECT 1;",
         {"m": {"refresh_policy": "incremental_strict"}},
+        note="increments need no row tracking of the sources",
     ),
     Item(
         "D",
@@ -532,6 +533,14 @@ REFUSED: tuple[Item, ...] = (
         "CREATE STREAMING TABLE t WITH ROW FILTER f ON (id) AS SELECT 1;",
         _not_supported("ROW FILTER of t", "1:31", "filter the rows in the SELECT with WHERE"),
         verdict="refused",
+    ),
+    _sql(
+        "C",
+        "`GENERATED ALWAYS AS (...)`, `DEFAULT`",
+        "CREATE STREAMING TABLE t (id BIGINT DEFAULT 7, twice BIGINT GENERATED ALWAYS AS (id * 2)) AS SELECT 1;",
+        {"t": {"schema": "`id` BIGINT DEFAULT 7, `twice` BIGINT GENERATED ALWAYS AS (id * 2)"}},
+        verdict="differs",
+        note="the pipeline computes the values; Delta's metadata does not have the expressions",
     ),
     _sql(
         "D",

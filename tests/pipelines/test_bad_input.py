@@ -141,6 +141,50 @@ CASES = {
             "  hint: rivermouth validate, after the query is corrected"
         ),
     ),
+    "two flows of which one aggregates without a watermark": (
+        (
+            "rate = spark.readStream.format('rate').load()\ndp.create_streaming_table('a')\n"
+            "@dp.append_flow(target='a')\ndef f():\n    return rate.groupBy('value').count()\n"
+            "@dp.append_flow(target='a')\ndef g():\n    return rate.selectExpr('value', 'value AS count')\n"
+        ),
+        (
+            "[QUERY_INVALID] dataset a: Spark refuses its query: [STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION] Invalid "
+            "streaming output mode: append. This output mode is not supported for streaming aggregations without "
+            "watermark on streaming DataFrames/DataSets. SQLSTATE: 42KDE; nothing was written to it\n"
+            "  at: src/a.py:4\n"
+            "  hint: rivermouth validate, after the query is corrected"
+        ),
+    ),
+    "a stream that is sorted": (
+        "@dp.table\ndef a():\n    return spark.readStream.format('rate').load().sort('value')\n",
+        (
+            "[QUERY_INVALID] dataset a: Spark refuses its query: Sorting is not supported on streaming "
+            "DataFrames/Datasets, unless it is on aggregated DataFrame/Dataset in Complete output mode; "
+            "nothing was written to it\n"
+            "  at: src/a.py:2\n"
+            "  hint: rivermouth validate, after the query is corrected"
+        ),
+    ),
+    "a generated column of a column that is not there": (
+        (
+            "@dp.table(schema='value bigint, d date GENERATED ALWAYS AS (CAST(at AS DATE))')\ndef a():\n"
+            "    return spark.readStream.format('rate').load()\n"
+        ),
+        (
+            "[QUERY_INVALID] dataset a: Spark refuses its query: [UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, "
+            "variable, or function parameter with name `at` cannot be resolved. Did you mean one of the following? "
+            "[`value`, `timestamp`]. SQLSTATE: 42703; line 1 pos 5; nothing was written to it\n"
+            "  at: src/a.py:2\n"
+            "  hint: rivermouth validate, after the query is corrected"
+        ),
+    ),
+    "a generated column that SQL cannot read": (
+        (
+            "@dp.table(schema='value bigint, d date GENERATED ALWAYS AS CAST(at AS DATE)')\ndef a():\n"
+            "    return spark.readStream.format('rate').load()\n"
+        ),
+        "[SQL_INVALID] unexpected CAST, expected (; nothing was run\n  at: src/a.py:2\n  hint: write ( here",
+    ),
     "a sink without a value": (
         _into_kafka("'topic': 't'", "'value AS id'"),
         (

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from rivermouth.errors import RivermouthError
-from rivermouth.pipelines.spec import SourceLine
-from rivermouth.pipelines.sql.definitions.columns import check_columns
+from rivermouth.pipelines.running.declared_columns import declared_columns
+from rivermouth.pipelines.spec import Dataset, SourceLine
 from rivermouth.pipelines.sql.definitions.read import read_sql
 from rivermouth.pipelines.sql.rewrite import Replacements, rewritten
 
@@ -404,14 +404,17 @@ def test_a_statement_that_ends_too_early_is_refused_with_its_place(text):
     assert all(re.fullmatch(r"gold\.sql:\d+:\d+", place) for place in found)
 
 
-def test_an_identity_in_the_schema_of_a_python_file_is_refused_with_its_line():
+def test_an_identity_in_the_schema_of_a_python_file_is_refused_with_its_line(spark):
     ddl = "\n id BIGINT GENERATED ALWAYS AS identity,\n name STRING"
-    assert error(lambda: check_columns(ddl, SourceLine("dims.py", 7))) == (
+    dims = Dataset("dims", "streaming_table", SourceLine("dims.py", 7), schema=ddl)
+    assert error(lambda: declared_columns(dims)) == (
         "[SQL_NOT_SUPPORTED] IDENTITY of the column id is not supported, and without it the results would be "
         "different; nothing was run\n  at: dims.py:7\n  hint: compute id in the SELECT, for example with xxhash64"
     )
 
 
-@pytest.mark.parametrize("ddl", ["id BIGINT, name STRING", "id BIGINT x y"])
-def test_other_schemas_of_python_files_are_left_to_spark(ddl):
-    assert check_columns(ddl, AT) is None
+def test_a_schema_that_nobody_reads_is_left_to_spark_to_refuse(spark):
+    dims = Dataset("dims", "streaming_table", AT, schema="id BIGINT x y")
+    assert error(lambda: declared_columns(dims)).startswith(
+        "[DATASET_SCHEMA_INVALID] dataset dims: its schema cannot be"
+    )

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import PySparkException
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
-from rivermouth.errors import DatasetSchemaInvalid, first_line
-from rivermouth.pipelines.sql.definitions.columns import check_columns
+from rivermouth.errors import DatasetSchemaInvalid, SqlInvalid, SqlNotSupported, first_line
+from rivermouth.pipelines.sql.definitions.columns import columns_of
 from rivermouth.schemas.column_types import nullable_columns
 from rivermouth.schemas.type_widening import widens
 
 if TYPE_CHECKING:
-    from rivermouth.pipelines.spec import Dataset
+    from pyspark.sql import DataFrame
+
+    from rivermouth.pipelines.spec import Dataset, SourceLine
+
+_GENERATED: Final = "rivermouth.generated"
+_DEFAULT: Final = "rivermouth.default"
+"""Metadata of a declared column: the SQL of its value."""
 
 
 def declared_columns(dataset: Dataset) -> T.StructType | None:
@@ -21,18 +29,56 @@ def declared_columns(dataset: Dataset) -> T.StructType | None:
 
     Raises:
         DatasetSchemaInvalid: They cannot be read.
+        SqlInvalid: What a generated column or a default is cannot be read.
         SqlNotSupported: A column has an identity or a mask.
     """
     if dataset.schema is None or isinstance(dataset.schema, T.StructType):
         return dataset.schema
     try:
-        found = T.StructType.fromDDL(str(dataset.schema))
+        found = _of_ddl(str(dataset.schema), dataset.at)
     except PySparkException as error:
-        check_columns(str(dataset.schema), dataset.at)
         raise DatasetSchemaInvalid(at=str(dataset.at), dataset=dataset.name, detail=first_line(error)) from error
     if not isinstance(found, T.StructType):
         raise DatasetSchemaInvalid(at=str(dataset.at), dataset=dataset.name, detail="it has no names of columns")
     return found
+
+
+def _of_ddl(ddl: str, at: SourceLine) -> T.DataType:
+    """The columns of a DDL. Spark's own parser of it knows neither GENERATED nor DEFAULT nor keys."""
+    try:
+        return T.StructType.fromDDL(ddl)
+    except PySparkException as error:
+        try:
+            columns = columns_of(ddl, at)
+        except SqlNotSupported as refused:
+            raise SqlNotSupported(at=str(at), **refused.facts) from error
+        except SqlInvalid as invalid:
+            if re.search(r"\b(GENERATED|DEFAULT)\b", ddl, re.IGNORECASE):
+                raise SqlInvalid(at=str(at), **invalid.facts) from error
+            raise error from None  # Spark has said more about it
+    found = T.StructType.fromDDL(", ".join(each.plain_ddl for each in columns))
+    if not isinstance(found, T.StructType):
+        return found
+    for field, column in zip(found, columns, strict=True):
+        computed = {_GENERATED: column.generated, _DEFAULT: column.default}
+        field.metadata |= {key: sql for key, sql in computed.items() if sql is not None}
+    return found
+
+
+def with_computed(rows: DataFrame, declared: T.StructType | None) -> DataFrame:
+    """The rows of a query with the generated columns of its table, and with defaults of columns that it lacks.
+
+    Args:
+        rows: A frame. A column of the name of a generated one is replaced.
+        declared: The columns of the table.
+    """
+    there = {name.lower() for name in rows.columns}
+    for field in declared or ():
+        sql = None if field.name.lower() in there else field.metadata.get(_DEFAULT)
+        sql = field.metadata.get(_GENERATED, sql)
+        if sql is not None:
+            rows = rows.withColumn(field.name, F.expr(sql).cast(field.dataType))
+    return rows
 
 
 def united(schemas: list[T.StructType]) -> T.StructType | None:

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Final, Literal
 from rivermouth.domain.query.refresh_decision import ViewState, decide
 from rivermouth.domain.query.view_tree import plain_path, table_name
 from rivermouth.engine.query.query_table import changes
-from rivermouth.pipelines.running.flows.flow_runs import context_of, fingerprint_of
+from rivermouth.pipelines.running.flows.flow_runs import context_of, evaluated_flow, fingerprint_of
 from rivermouth.pipelines.running.flows.views import view_of
+from rivermouth.pipelines.running.output_modes import output_mode
 from rivermouth.pipelines.running.reset import may_be_reset
 from rivermouth.pipelines.selection import chosen_names
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.internals.delta_snapshot import table_state
-from rivermouth.ports.internals.query_plans import keeps_state, needs_whole_result
+from rivermouth.ports.internals.query_plans import keeps_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -164,12 +165,12 @@ def _flow(loaded: Loaded, node: Node, flow: FlowNode, pending: Mapping[str, froz
     if flow.kind == "auto_cdc_from_snapshot":
         return PlannedFlow(flow.name, flow.kind, "run", "the newest snapshots")
     context = context_of(loaded, node, flow, lambda _: None)
-    evaluated = loaded.workspace.evaluate(flow.query, context.dataset, flow.at)
+    evaluated = evaluated_flow(loaded, node, flow)
     if flow.kind == "refresh":
         return _view(_state(loaded, node, evaluated, context), flow, pending)
     entry = context.ledger.position().entry
     stateful = keeps_state(evaluated.frame)
-    replaces = flow.cdc is None and len(node.flows) == 1 and needs_whole_result(evaluated.frame)
+    replaces = output_mode(flow, evaluated.frame, is_alone=len(node.flows) == 1) == "complete"
     if flow.once and entry.kind == "batch":
         return PlannedFlow(flow.name, flow.kind, "nothing", "it runs once, and has run", stateful)
     if not entry.offsets:

@@ -23,7 +23,8 @@ from rivermouth.errors import (
 )
 from rivermouth.names import did_you_mean
 from rivermouth.pipelines.graph import Declared, FlowNode, Graph, Node, circle
-from rivermouth.pipelines.running.declared_columns import declared_columns, united
+from rivermouth.pipelines.running.declared_columns import declared_columns, united, with_computed
+from rivermouth.pipelines.running.output_modes import check_output_mode, output_mode, sink_output_mode
 from rivermouth.pipelines.running.reads import Evaluated, each_once, read_by
 from rivermouth.pipelines.sink_columns import check_sink_columns
 from rivermouth.pipelines.spec import VIEWS, AutoCdc, Dataset, PythonQuery
@@ -105,6 +106,8 @@ class Resolver:
         found = [self._streamed(flow, sink.name) for flow in flows]
         for flow, each in zip(flows, found, strict=True):
             check_sink_columns(sink, flow, each.frame.schema)
+            with self.workspace.errors(flow.at, sink.name):
+                check_output_mode(each.frame, sink_output_mode(flow, each.frame))
         return Node(name, "sink", None, sink, flows, each_once([inp for each in found for inp in each.inputs]))
 
     def _dataset(self, name: TableName, dataset: Dataset) -> Node:
@@ -206,7 +209,12 @@ class Resolver:
         columns = declared_columns(dataset) or united(schemas)
         inputs = each_once([each for one in found for each in one.inputs])
         location = self.workspace.pipeline.table(name, dataset)
-        dataset = with_conditions(dataset, [each.frame for each in found])
+        with self.workspace.errors(dataset.at, self.workspace.names.shown(name)):
+            frames = [with_computed(each.frame, columns) for each in found]
+        for flow, frame in zip(flows, frames, strict=True):
+            with self.workspace.errors(flow.at, self.workspace.names.shown(name)):
+                check_output_mode(frame, output_mode(flow, frame, is_alone=len(flows) == 1))
+        dataset = with_conditions(dataset, frames)
         node = Node(name, kind, dataset, None, flows, inputs, columns, location)
         if columns is None:
             return node

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pyspark.errors import PySparkException
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
@@ -26,6 +26,9 @@ _STATEFUL: Final = (
     "GlobalLimit",
 )
 
+
+OutputMode = Literal["append", "complete", "update"]
+"""Spark's output modes of a streaming query."""
 
 # Spark cuts texts of plans after so many columns and letters.
 _WHOLE_PLANS: Final = {
@@ -54,17 +57,19 @@ def qualified_columns(frame: DataFrame) -> dict[str, set[str]]:
 
 def needs_whole_result(frame: DataFrame) -> bool:
     """Whether a streaming query can only give its whole result with each batch: it aggregates without a watermark."""
+    return refused_stream(frame, "append") is not None and refused_stream(frame, "complete") is None
+
+
+def refused_stream(frame: DataFrame, output_mode: OutputMode) -> PySparkException | None:
+    """Why Spark does not run a streaming query in an output mode; None where it does."""
     plan, modes = java_frame(frame).queryExecution().analyzed(), jvm(frame.sparkSession).org.apache.spark.sql.streaming
-    return not _supports(frame, plan, modes.OutputMode.Append()) and _supports(frame, plan, modes.OutputMode.Complete())
-
-
-def _supports(frame: DataFrame, plan: Any, mode: Any) -> bool:
+    mode = getattr(modes.OutputMode, output_mode.capitalize())()
     checker = java_class(frame.sparkSession, "org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker")
     try:
         checker.checkForStreaming(plan, mode)
-    except PySparkException:
-        return False
-    return True
+    except PySparkException as error:
+        return error
+    return None
 
 
 def keeps_state(frame: DataFrame) -> bool:

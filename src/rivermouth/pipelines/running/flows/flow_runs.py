@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rivermouth.domain.query.query_entry import fingerprint
 from rivermouth.engine.query.query_run import QueryContext, QueryRun
 from rivermouth.errors import TableOfFlow
+from rivermouth.pipelines.running.declared_columns import with_computed
 from rivermouth.ports.delta.query_ledger import QueryLedger, QueryPosition
 from rivermouth.ports.internals.delta_snapshot import table_state
 from rivermouth.ports.internals.query_plans import analysed_plan, keeps_state
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from rivermouth.engine.query.query_events import QueryListener
     from rivermouth.pipelines.graph import FlowNode, Node
     from rivermouth.pipelines.running.load import Loaded
+    from rivermouth.pipelines.running.reads import Evaluated
 
 
 def context_of(
@@ -44,6 +47,18 @@ def context_of(
         listener=listener,
         step=step,
     )
+
+
+def evaluated_flow(loaded: Loaded, node: Node, flow: FlowNode) -> Evaluated:
+    """The query of a flow as it is now, with the columns that its table computes.
+
+    Raises:
+        QueryFunctionFailed, QueryInvalid, DatasetUnknown: As ``Workspace.evaluate``.
+    """
+    shown = loaded.graph.names.shown(node.name)
+    found = loaded.workspace.evaluate(flow.query, shown if node.kind != "sink" else node.name.table, flow.at)
+    with loaded.workspace.errors(node.at, shown):
+        return replace(found, frame=with_computed(found.frame, node.columns))
 
 
 def opened(loaded: Loaded, context: QueryContext, frame: DataFrame) -> QueryRun:

@@ -15,12 +15,12 @@ from rivermouth.engine.query.refresh import refresh
 from rivermouth.engine.query.streaming import run_batch, run_query
 from rivermouth.errors import RefreshNotIncremental
 from rivermouth.pipelines.running.flows import sinks
-from rivermouth.pipelines.running.flows.flow_runs import context_of, opened
+from rivermouth.pipelines.running.flows.flow_runs import context_of, evaluated_flow, opened
 from rivermouth.pipelines.running.flows.snapshots import run_snapshots
 from rivermouth.pipelines.running.flows.views import view_of
+from rivermouth.pipelines.running.output_modes import output_mode
 from rivermouth.pipelines.running.reads import in_own_session
 from rivermouth.pipelines.running.resolve import sequence_type
-from rivermouth.ports.internals.query_plans import needs_whole_result
 
 if TYPE_CHECKING:
     from rivermouth.engine.query.query_events import QueryListener
@@ -81,8 +81,8 @@ def refresh_node(
     workspace, context = loaded.workspace, context_of(loaded, node, flow, hooks.listener, hooks.step)
     workspace.activate()
     if flow.kind == "auto_cdc_from_snapshot":
-        return Done(run_snapshots(loaded, flow, context))
-    evaluated = workspace.evaluate(flow.query, context.dataset, flow.at)
+        return Done(run_snapshots(loaded, node, flow, context))
+    evaluated = evaluated_flow(loaded, node, flow)
     if node.kind == "sink":
         node = sinks.with_resolved_options(node, workspace)
         return Done(*sinks.run_sink(node, flow, evaluated, context, hooks.stopping, interval_s))
@@ -95,8 +95,8 @@ def refresh_node(
     if flow.once:
         return _once(evaluated, run, _batch(loaded, node, flow, evaluated, run))
     batch = _batch(loaded, node, flow, evaluated, run)
-    run.replaces = flow.cdc is None and len(node.flows) == 1 and needs_whole_result(evaluated.frame)
-    mode = "complete" if run.replaces else "append"
+    mode = output_mode(flow, evaluated.frame, is_alone=len(node.flows) == 1)
+    run.replaces = mode == "complete"
     with workspace.settings(flow.query.conf):
         late = run_query(evaluated.frame, run, batch, interval_s=interval_s, output_mode=mode)
     return Done(run.counts, late)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rivermouth.domain.query.query_entry import QueryCounts
 from rivermouth.engine.query.counted_view import with_views
 from rivermouth.engine.query.sink_query import SinkWriter, run_sink_query
-from rivermouth.ports.internals.query_plans import needs_whole_result
+from rivermouth.pipelines.running.output_modes import sink_output_mode
 
 if TYPE_CHECKING:
     from rivermouth.engine.query.query_run import QueryContext
@@ -54,7 +54,6 @@ def run_sink(
         Each batch reaches the sink at least once, with one number.
     """
     sink: Any = node.sink
-    mode = "complete" if needs_whole_result(evaluated.frame) else "append"
-    writer = SinkWriter(sink.format, sink.options, sink.function, "update" if flow.kind == "update" else mode)
+    writer = SinkWriter(sink.format, sink.options, sink.function, sink_output_mode(flow, evaluated.frame))
     counts, late = run_sink_query(evaluated.frame, context, writer, stopping, interval_s=interval_s)
     return with_views(counts, evaluated.views), late

@@ -13,6 +13,7 @@ from rivermouth.domain.query.query_entry import QueryCounts
 from rivermouth.engine.query import auto_cdc
 from rivermouth.engine.query.streaming import run_batch
 from rivermouth.errors import SnapshotInvalid
+from rivermouth.pipelines.running.declared_columns import with_computed
 from rivermouth.pipelines.running.flows.flow_runs import opened
 from rivermouth.pipelines.running.reads import in_own_session
 from rivermouth.pipelines.running.resolve import VERSION_TYPES, is_versioned, takes_version
@@ -22,11 +23,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from rivermouth.engine.query.query_run import QueryContext, QueryRun
-    from rivermouth.pipelines.graph import FlowNode
+    from rivermouth.pipelines.graph import FlowNode, Node
     from rivermouth.pipelines.running.load import Loaded
 
 
-def run_snapshots(loaded: Loaded, flow: FlowNode, context: QueryContext) -> QueryCounts:
+def run_snapshots(loaded: Loaded, node: Node, flow: FlowNode, context: QueryContext) -> QueryCounts:
     """Merges the snapshots that are new; where a function gives them, one after the other until there is none.
 
     Raises:
@@ -37,7 +38,7 @@ def run_snapshots(loaded: Loaded, flow: FlowNode, context: QueryContext) -> Quer
     if not isinstance(query, PythonQuery) or not takes_version(query):
         frame = in_own_session(loaded.workspace.evaluate(query, context.dataset, flow.at)).frame
         run = opened(loaded, context, frame)
-        _merge(flow, run, frame, dt.datetime.now(dt.UTC))
+        _merge(flow, run, with_computed(frame, node.columns), dt.datetime.now(dt.UTC))
         return run.counts
     while True:
         found: list[Any] = []
@@ -53,7 +54,7 @@ def run_snapshots(loaded: Loaded, flow: FlowNode, context: QueryContext) -> Quer
             return counts
         frame = in_own_session(evaluated).frame
         run = opened(loaded, context, frame)
-        _merge(flow, run, frame, found[0][1])
+        _merge(flow, run, with_computed(frame, node.columns), found[0][1])
         counts += run.counts
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from rivermouth.errors.pipeline_sql import SqlInvalid, SqlNotSupported
 from rivermouth.pipelines.spec import Expectation, ExpectationAction, SourceLine
 from rivermouth.pipelines.sql.constants import closing
 from rivermouth.pipelines.sql.definitions.cursor import Cursor, name_of
@@ -124,24 +123,6 @@ def read_columns(cursor: Cursor) -> ColumnList:
         name = next(column.name for column in result.columns if not column.type)
         raise cursor.invalid(f"the column {name} has no type, and others have one", f"write {name} STRING")
     return result
-
-
-def check_columns(ddl: str, at: SourceLine) -> None:
-    """Nothing, if no column of a list of columns with their types asks for what is not supported.
-
-    Args:
-        ddl: The list, without parentheses, as Python files write it.
-        at: Where the dataset is defined.
-
-    Raises:
-        SqlNotSupported: A column has an identity or a mask.
-    """
-    try:
-        read_columns(Cursor(ddl, at, tokens(ddl, at), {}))
-    except SqlNotSupported as error:
-        raise SqlNotSupported(at=str(at), **error.facts) from error
-    except SqlInvalid:
-        return  # Spark has said more about it
 
 
 def _is_constraint(cursor: Cursor) -> bool:

@@ -1,0 +1,41 @@
+"""What a streaming query of a flow gives with each batch: new rows, changed rows, or its whole result."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rivermouth.ports.internals.query_plans import needs_whole_result, refused_stream
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from rivermouth.pipelines.graph import FlowNode
+    from rivermouth.ports.internals.query_plans import OutputMode
+
+
+def output_mode(flow: FlowNode, frame: DataFrame, *, is_alone: bool) -> OutputMode:
+    """Spark's output mode of a flow into a table.
+
+    Args:
+        flow: The flow.
+        frame: Its query.
+        is_alone: Whether no other flow writes the table. Only then its whole result can replace the rows.
+    """
+    return "complete" if flow.cdc is None and is_alone and needs_whole_result(frame) else "append"
+
+
+def sink_output_mode(flow: FlowNode, frame: DataFrame) -> OutputMode:
+    """Spark's output mode of a flow into a sink."""
+    if flow.kind == "update":
+        return "update"
+    return "complete" if needs_whole_result(frame) else "append"
+
+
+def check_output_mode(frame: DataFrame, mode: OutputMode) -> None:
+    """Nothing, if Spark runs the query in that mode.
+
+    Raises:
+        AnalysisException: It does not; with Spark's reason.
+    """
+    if frame.isStreaming and (error := refused_stream(frame, mode)) is not None:
+        raise error
