@@ -11,6 +11,7 @@ it), ``keep_jvm`` (the JVM outlives Python: its standard input stays open), ``fr
 goes on later), ``delay_s``, ``once_writing`` (kill when a data file of that table has been begun);
 ``replay``: ask for a replay before (drain) or between batches (follow);
 ``restart``: make a new session when the JVM is gone;
+a ``scene`` of a ``pipeline`` is the folder of one, which is run once, with ``kill`` as above;
 ``tidy``: run no flow, but OPTIMIZE, VACUUM or RESTORE to ``version`` on its table. A child that follows and is not
 killed stops when it has caught up, unless it shall ``stay``.
 """
@@ -39,6 +40,7 @@ from tests.crashes.scene import CaughtUp, Scene
 from rivermouth.engine.events import BatchDone, Event, StepReached
 from rivermouth.engine.run.requests import handle_pending
 from rivermouth.engine.run.supervisor import Supervisor
+from rivermouth.pipelines import commands
 from rivermouth.ports.lake.lake_reader import LakeReader
 from rivermouth.ports.spark import session, session_conf
 from rivermouth.spec import SparkSettings
@@ -102,7 +104,10 @@ class Killer:
         self._seen = 0
 
     def __call__(self, event: Event) -> None:
-        name = event.step if isinstance(event, StepReached) else type(event).__name__
+        self.at(event.step if isinstance(event, StepReached) else type(event).__name__)
+
+    def at(self, name: str) -> None:
+        """Hears the name of a step or event."""
         print(json.dumps({"event": name}), flush=True)
         if self._order is None or name != self._order["on"]:
             return
@@ -144,6 +149,15 @@ class Killer:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+def update(kill: Killer, folder: str) -> int:
+    """Runs the pipeline in a folder."""
+    (pipeline,) = commands.pipelines(folder)
+    options = commands.UpdateOptions(listener=lambda event: kill.at(type(event).__name__), step=kill.at)
+    failed = [str(each.error) for each in commands.run(pipeline, options) if each.error is not None]
+    print(json.dumps({"error": failed[0] if failed else None}), flush=True)
+    return 1 if failed else 0
+
+
 def main() -> int:
     there = json.loads(os.environ.get("CHILD_GATEWAY", "null"))
     spark = attach(there) if there else start_spark()
@@ -153,6 +167,8 @@ def main() -> int:
         return 0  # this process only kept its JVM for others
     plant_what_the_environment_says()
     job = json.loads(line)
+    if "pipeline" in job["scene"]:
+        return update(Killer(spark, (there or gateway_of(spark))["jvm"], job.get("kill")), job["scene"]["pipeline"])
     scene = Scene.from_json(job["scene"])
     if "tidy" in job:
         TIDY[job["tidy"]](DeltaTable.forPath(spark, scene.places.table), job)

@@ -75,10 +75,14 @@ def test_rows_are_written_once_and_counted_and_views_follow(numbers):
     assert found["bronze"].counts.written == 1
     assert numbers.rows("default.totals") == [("a", 16), ("b", 4), (None, 10)]
 
-    # Nothing new: nothing is written, and the view is not computed.
+    # Nothing new: nothing is written, no query over tables is started, and the view is not computed.
     found = numbers.run()
     assert {each.counts.read for each in found.values()} == {0}
-    assert found["totals"].reason == "no table that it reads has new rows"
+    assert {name: each.reason for name, each in found.items()} == {
+        "bronze": "",
+        **dict.fromkeys(["silver", "gold.named"], "no table that it reads has a new version"),
+        "totals": "no table that it reads has new rows",
+    }
     totals = numbers.plan()["totals"].flows[0]
     assert (totals.action, *totals.or_else) == ("groups", "full", "nothing")
     assert totals.reason == "what silver will get in this update decides"

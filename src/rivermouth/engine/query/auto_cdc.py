@@ -205,6 +205,8 @@ class CdcBatch:
         """
         started, context = time.monotonic(), run.context
         if run.position.entry.holds(query_id, batch_id):
+            if run.position.entry.batch_id == batch_id:
+                query_batch.complete_dead_letters(frame, run)
             context.emit(BatchKnown(context.dataset, context.flow, batch_id))
             return
         entry = query_batch.next_entry(batch_id, query_id, run)

@@ -46,7 +46,8 @@ def process(frame: DataFrame, batch_id: int, query_id: str, run: QueryRun) -> No
     started, context = time.monotonic(), run.context
     # 1 ledger
     if run.position.entry.holds(query_id, batch_id):
-        _complete_dead_letters(frame, batch_id, run)
+        if run.position.entry.batch_id == batch_id:
+            complete_dead_letters(frame, run)
         context.emit(BatchKnown(context.dataset, context.flow, batch_id))
         return
     # 2 sources
@@ -111,10 +112,15 @@ def write_dead_letters(routed: DataFrame, run: QueryRun) -> None:
     context.dead_letters.write(rows, failed, columns, run.position.entry)
 
 
-def _complete_dead_letters(frame: DataFrame, batch_id: int, run: QueryRun) -> None:
-    """The dead letters of a batch that ended after its commit."""
+def complete_dead_letters(frame: DataFrame, run: QueryRun) -> None:
+    """Writes the dead letters of the newest entry, if it ended between its commit and them.
+
+    Args:
+        frame: The rows of its batch again.
+        run: The flow.
+    """
     entry, context = run.position.entry, run.context
-    if entry.batch_id != batch_id or not entry.counts.dead_lettered:
+    if not entry.counts.dead_lettered:
         return
     if context.dead_letters.newest_entry(frame.sparkSession, entry.flow) < entry.number:
         write_dead_letters(row_expectations.route(frame, context.expectations), run)

@@ -69,7 +69,7 @@ def run_sink_query(
     stream = frame.writeStream.option("checkpointLocation", context.places.checkpoint).outputMode(writer.output_mode)
     stream = stream.trigger(**trigger_of(interval_s))
     if writer.function is not None:
-        stream = stream.foreachBatch(writer.function)
+        stream = stream.foreachBatch(_with_steps(writer.function, context.step))
     else:
         stream = stream.format(writer.format or "").options(**writer.options)
     try:
@@ -85,6 +85,17 @@ def run_sink_query(
     except (PySparkException, Py4JJavaError) as error:
         kind, detail = cause(error)
         raise QueryFailed(flow=context.flow, error=kind, detail=detail) from error
+
+
+def _with_steps(
+    function: Callable[[DataFrame, int], Any], step: Callable[[str], None]
+) -> Callable[[DataFrame, int], None]:
+    def carry(frame: DataFrame, batch_id: int) -> None:
+        step("sink")
+        function(frame, batch_id)
+        step("sink_written")
+
+    return carry
 
 
 def _claim(context: QueryContext) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rivermouth.domain.query.query_entry import NO_COUNTS, QueryCounts
 from rivermouth.domain.query.refresh_decision import decide
 from rivermouth.engine.query import auto_cdc, query_batch
+from rivermouth.engine.query.nothing_new import NOTHING_NEW, has_nothing_new
 from rivermouth.engine.query.query_events import ViewDecided
 from rivermouth.engine.query.refresh import refresh
 from rivermouth.engine.query.streaming import run_batch, run_query
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from rivermouth.engine.query.query_events import QueryListener
     from rivermouth.engine.query.query_run import QueryRun
     from rivermouth.engine.query.streaming import Batch
-    from rivermouth.pipelines.graph import FlowNode, Node
+    from rivermouth.pipelines.graph import FlowNode, Input, Node
     from rivermouth.pipelines.running.load import Loaded
     from rivermouth.pipelines.running.reads import Evaluated
 
@@ -94,6 +95,8 @@ def refresh_node(
         return _view(loaded, node, evaluated, run)
     if flow.once:
         return _once(evaluated, run, _batch(loaded, node, flow, evaluated, run))
+    if interval_s is None and has_nothing_new(workspace.session, run, _streamed_tables(loaded, evaluated.inputs)):
+        return Done(reason=NOTHING_NEW)
     batch = _batch(loaded, node, flow, evaluated, run)
     mode = output_mode(flow, evaluated.frame, is_alone=len(node.flows) == 1)
     run.replaces = mode == "complete"
@@ -136,6 +139,20 @@ def _view(loaded: Loaded, node: Node, evaluated: Evaluated, run: QueryRun) -> Do
     if decision.kind != "nothing":
         refresh(view.plan, decision, view.sources, run)
     return Done(run.counts, reason=decision.reason, refresh=decision.kind)
+
+
+def _streamed_tables(loaded: Loaded, inputs: Iterable[Input]) -> list[str]:
+    """The folders of the Delta tables that a query reads as streams, also by views, as far as they are known."""
+    found, waiting = [], list(inputs)
+    while waiting:
+        each = waiting.pop()
+        name = loaded.graph.names.resolve(each.name) if each.inside else None
+        node = loaded.graph.node(name) if name is not None else None
+        if node is not None and node.kind == "view":
+            waiting += node.inputs
+        elif each.stream and each.location is not None:
+            found.append(each.location)
+    return found
 
 
 def _once(evaluated: Evaluated, run: QueryRun, batch: Batch) -> Done:
