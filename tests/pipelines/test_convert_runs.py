@@ -2,15 +2,18 @@
 
 import json
 
+import pytest
 import yaml
 from confluent_kafka import Producer
 from deltalake import DeltaTable, QueryBuilder
 
 from rivermouth import Project
 from rivermouth.cli.main import invoke
+from rivermouth.errors import TableOfFlow
 from rivermouth.pipelines import commands
 from rivermouth.pipelines.convert.conversions import to_flows
 from rivermouth.pipelines.convert.load import read
+from rivermouth.pipelines.selection import Selection
 from rivermouth.project.file.dump import flow_body
 
 FLOWS = """\
@@ -182,6 +185,21 @@ def test_a_flow_and_its_pipeline_make_equal_tables(spark, tmp_path, monkeypatch,
     for table, count in DEAD_LETTERS.items():
         found = [DeltaTable(str(tmp_path / lake / f"{table}__dead_letters")) for lake in ("pipelines", "flows")]
         assert [each.count() for each in found] == [count, count], table
+
+    # The rows of a flow are not written again by a pipeline.
+    (tmp_path / "rivermouth.yml").write_text(FLOWS.format(lake="flows", **given))
+    before = DeltaTable(str(tmp_path / "flows/bronze/customers")).version()
+    [other] = commands.pipelines(files=["raw.py"])
+    with pytest.raises(TableOfFlow):
+        commands.run(other, commands.UpdateOptions(Selection(full_refresh=("bronze.customers",))))
+    [outcome] = commands.run(other)
+    table = f"{tmp_path}/flows/bronze/customers"
+    assert str(outcome.error) == (
+        f"[TABLE_OF_FLOW] dataset bronze.customers: the table {table} has rows of flow raw of "
+        "a project file, whose offsets the pipeline does not know; nothing was written to it\n  at: raw.py:6\n"
+        "  hint: name another table, or remove the flow from the project file and move its table away"
+    )
+    assert DeltaTable(table).version() == before
 
     # Back again: Python and SQL in one pipeline give the flows from which they were made.
     with read(pipeline) as known:

@@ -145,7 +145,7 @@ DECISIONS = [
     ({"sources": {"/lake/a": LOST}}, "full", f"2 new versions of a; a: {LOST.reason}"),
     ({"policy": "full"}, "full", "2 new versions of a; its refresh_policy is full"),
     ({"entry": QueryEntry("v")}, "full", "it was not computed yet"),
-    ({"fingerprint": "g"}, "full", "its query or its expectations have changed"),
+    ({"fingerprint": "g"}, "full", "its definition has changed"),
     ({"sources": {"/lake/b": NEW}}, "full", "it reads other tables than before"),
     (
         {"changed_by_others": "DELETE in version 4"},

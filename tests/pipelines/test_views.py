@@ -372,13 +372,54 @@ def test_what_cannot_be_followed_is_computed_in_full_and_says_why(folder, spark)
     refreshed()
     folder.write("src/views.sql", TWO.replace("amount <> 3", "3 <> amount").replace("known", "named"))
     refreshed()
+    settings = "name: shop\nlibraries: [{glob: {include: src/**}}]\n"
+    folder.write("pipeline.yml", f"{settings}configuration: {{spark.sql.session.timeZone: Asia/Tokyo}}\n")
+    refreshed()
     assert reasons == [
         "1 new version of facts; facts: all of its rows were replaced in version 1",
         "1 new version of facts; facts: it was made or filled again (RESTORE) in version 2",
         "its table was changed by somebody else: DELETE in version 4",
         "facts: its log no longer has version 3",
-        "its query or its expectations have changed",
+        "its definition has changed",
+        "its definition has changed",
     ]
+
+
+def test_where_a_users_function_or_the_time_decides_a_view_is_computed_in_full(folder):
+    code = """
+import dlt
+from pyspark.sql import functions as F
+
+@F.udf("bigint")
+def changed(amount):
+    return amount + 1
+
+@dlt.table
+def by_function():
+    return spark.read.table("facts").select("id", changed("amount").alias("amount"))
+
+@dlt.table
+@dlt.expect_or_drop("past", "id < unix_timestamp()")
+def by_time():
+    return spark.read.table("facts").select("id")
+"""
+    lake, time = Lake(folder, 5), "an expectation depends on the time, the session or the user"
+    lake.insert("facts", 3)
+    for text, add, reason in (
+        (code, 1, "it was not computed yet"),
+        (code, 2, ""),
+        (code.replace("+ 1", "+ 2"), 2, "its definition has changed"),
+    ):
+        folder.write("src/a.py", text)
+        found = folder.run()
+        check(
+            folder, {"by_function": [(row["id"], row["amount"] + add) for row in lake.rows["facts"]]} if reason else {}
+        )
+        assert found["by_function"].reason == (reason or "no table that it reads has new rows")
+    assert (found["by_time"].refresh, found["by_time"].reason) == ("full", time)
+    lake.insert("facts", 1)
+    own = "1 new version of facts; its query calls a user's own function, whose code may have changed"
+    assert folder.run()["by_function"].reason == own
 
 
 def test_a_policy_is_kept_or_refused(folder):

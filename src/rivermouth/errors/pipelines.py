@@ -152,6 +152,17 @@ class QueryStateLost(RivermouthError):
     hint = "restore the checkpoint, or rivermouth run --full-refresh {dataset}"
 
 
+class TableOfFlow(RivermouthError):
+    """The table of a dataset has rows that a flow of a project file wrote."""
+
+    code = "TABLE_OF_FLOW"
+    what = (
+        "dataset {dataset}: the table {table} has rows of flow {flow} of a project file, whose offsets the pipeline "
+        "does not know; nothing was written to it"
+    )
+    hint = "name another table, or remove the flow from the project file and move its table away"
+
+
 class CheckpointOfAnotherFlow(RivermouthError):
     """A checkpoint's folder belongs to another flow or pipeline."""
 

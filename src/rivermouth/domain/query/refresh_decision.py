@@ -139,7 +139,7 @@ def _anew(view: ViewState) -> str:
     if entry.kind != "refresh":
         return "it was not computed yet"
     if entry.fingerprint != view.fingerprint:
-        return "its query or its expectations have changed"
+        return "its definition has changed"
     if set(entry.sources) != set(view.sources):
         return "it reads other tables than before"
     if view.changed_by_others:

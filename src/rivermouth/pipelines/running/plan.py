@@ -124,11 +124,9 @@ def plan(loaded: Loaded, selection: Selection) -> list[PlannedDataset]:
             else:
                 planned = _flow(loaded, node, flow, pending)
             flows.append(planned)
-        if node.location:
-            pending[plain_path(node.location)] = frozenset(
-                effect for flow, planned in zip(node.flows, flows, strict=False) for effect in _effects(flow, planned)
-            )
         found.append(_dataset(loaded, node, tuple(flows)))
+        if node.location:
+            pending[plain_path(node.location)] = frozenset(_effects_of(node, found[-1]))
     return found
 
 
@@ -223,6 +221,15 @@ def _cases(state: ViewState, waiting: Mapping[str, frozenset[Effect]]) -> Iterat
         for path, effect in zip(waiting, effects, strict=True):
             then[path] = then[path].and_then(effect)
         yield replace(state, sources=then)
+
+
+def _effects_of(node: Node, planned: PlannedDataset) -> Iterator[Effect]:
+    """What the update may do to a table. No view follows one that gets columns, also where its rows stay."""
+    if planned.new_columns:
+        yield "lost"
+        return
+    for flow, each in zip(node.flows, planned.flows, strict=False):
+        yield from _effects(flow, each)
 
 
 def _effects(flow: FlowNode, planned: PlannedFlow) -> Iterator[Effect]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rivermouth.domain.delta.table_transaction import TableTransaction
 from rivermouth.engine.query.query_events import Note
 from rivermouth.errors import RefreshWouldLose, ResetNotAllowed
-from rivermouth.pipelines.running.flows.flow_runs import context_of
+from rivermouth.pipelines.running.flows.flow_runs import context_of, own_position
 from rivermouth.pipelines.running.losses import what_would_be_lost
 from rivermouth.pipelines.selection import chosen_names
 from rivermouth.ports.delta import delta_table
@@ -85,12 +85,17 @@ def may_be_reset(node: Node) -> bool:
 def clear(loaded: Loaded, node: Node) -> None:
     """Takes all rows out of a table and forgets where its flows were.
 
+    Raises:
+        TableOfFlow: A flow of a project file wrote the table.
+
     Guarantees:
         Run twice: as once. Stopped half-way: the table has its rows, or none and its flows begin at the beginning.
     """
     session, files = loaded.workspace.session, loaded.workspace.files_of_lake
     location = node.location or ""
     state = table_state(session, location)
+    for flow in node.flows:
+        own_position(context_of(loaded, node, flow, lambda _: None), session)
     for folder in ("_auto_cdc", "_auto_cdc_deleted"):
         files.delete(f"{location}/{folder}")
     for index, flow in enumerate(node.flows):
@@ -118,7 +123,7 @@ def read_again(loaded: Loaded, node: Node) -> None:
     state = table_state(session, node.location or "")
     for flow in node.flows:
         context = context_of(loaded, node, flow, lambda _: None)
-        position = context.ledger.position(session)
+        position = own_position(context, session)
         entry = replace(position.entry.after_reset(cleared=False), fingerprint="")
         nothing = session.createDataFrame([], state.columns)
         context.ledger.write(nothing, position, lambda entry=entry: entry, table_id=state.table_id)  # type: ignore[misc]

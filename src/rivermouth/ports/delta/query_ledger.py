@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rivermouth.domain.delta.table_transaction import CountedTransaction
+from rivermouth.domain.ledger.ledger import Entry
 from rivermouth.domain.query.query_entry import QueryEntry
 from rivermouth.errors import CommitLost, LedgerLost
 from rivermouth.ports.delta import delta_append, delta_table
@@ -54,6 +55,20 @@ class QueryLedger:
     def newest_version(self) -> int:
         """The table's version; -1 without a table."""
         return (delta_table.commit_versions(self._files, self.location) or [-1])[-1]
+
+    def flow_of_project(self) -> str | None:
+        """The flow of a project file whose rows are in the table; None where no such flow wrote it.
+
+        Raises:
+            LedgerTooNew, LedgerUnreadable: Its entry cannot be read.
+        """
+        for version in reversed(delta_table.commit_versions(self._files, self.location)):
+            commit = delta_table.read_commit(self._files, self.location, version)
+            text = None if commit is None else commit.user_metadata
+            entry = Entry.from_json(text, table=self.location, version=version) if text else None
+            if entry is not None:
+                return entry.flow
+        return None
 
     def position(self, spark: SparkSession | None = None) -> QueryPosition:
         """The newest entry of the flow, from the log or, where that was cleaned, from the side file.

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from rivermouth.domain.query.query_entry import fingerprint
 from rivermouth.engine.query.query_run import QueryContext, QueryRun
+from rivermouth.errors import TableOfFlow
 from rivermouth.pipelines.running.declared_columns import with_computed
-from rivermouth.ports.delta.query_ledger import QueryLedger
+from rivermouth.ports.delta.query_ledger import QueryLedger, QueryPosition
 from rivermouth.ports.internals.delta_snapshot import table_state
 from rivermouth.ports.internals.query_plans import analysed_plan, keeps_state
 from rivermouth.ports.lake.query_checkpoint import QueryCheckpoint
@@ -18,7 +19,7 @@ from rivermouth.side_tables.source_files import SourceFiles
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from rivermouth.engine.query.query_events import QueryListener
     from rivermouth.pipelines.graph import FlowNode, Node
@@ -65,17 +66,32 @@ def opened(loaded: Loaded, context: QueryContext, frame: DataFrame) -> QueryRun:
 
     Raises:
         LedgerLost, LedgerUnreadable, LedgerTooNew: Its entries cannot be known.
+        TableOfFlow: A flow of a project file wrote the table.
     """
     session = loaded.workspace.session
+    position = own_position(context, session)
     state = table_state(session, context.places.table)
     return QueryRun(
         context,
         columns=state.columns,
         table_id=state.table_id,
-        position=context.ledger.position(session),
+        position=position,
         fingerprint=fingerprint_of(frame),
         stateful=keeps_state(frame),
     )
+
+
+def own_position(context: QueryContext, session: SparkSession) -> QueryPosition:
+    """Where a flow is in its table.
+
+    Raises:
+        TableOfFlow: A flow of a project file wrote the table.
+        LedgerLost, LedgerUnreadable, LedgerTooNew: Its entries cannot be known.
+    """
+    position = context.ledger.position(session)
+    if position.entry.number < 0 and (flow := context.ledger.flow_of_project()) is not None:
+        raise TableOfFlow(dataset=context.dataset, table=context.places.table, flow=flow)
+    return position
 
 
 def fingerprint_of(frame: DataFrame) -> str:

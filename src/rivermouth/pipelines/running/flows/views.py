@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rivermouth.domain.query.query_entry import fingerprint
 from rivermouth.domain.query.refresh_decision import SourceChange, ViewState
 from rivermouth.domain.query.view_tree import plain_path
 from rivermouth.engine.query.refresh import ViewSource
+from rivermouth.pipelines.running.flows.view_definition import definition_of
 from rivermouth.pipelines.running.reads import read_by
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.table_changes import change_of, changed_by
-from rivermouth.ports.internals.query_plans import ViewPlan, analysed_plan
+from rivermouth.ports.internals.query_plans import ViewPlan
 from rivermouth.rows import row_expectations
 from rivermouth.schemas.type_widening import widens
 
@@ -86,7 +85,7 @@ def view_of(
     letters, judged = entry.counts.dead_lettered, _judging(frame, context)
     state = ViewState(
         entry=entry,
-        fingerprint=_fingerprint(evaluated, plan.tree, context),
+        fingerprint=definition_of(loaded.pipeline, evaluated, plan.tree, judged, context),
         tree=plan.tree,
         sources=changes,
         outside=(*outside, *_tables_of(judged)),
@@ -150,13 +149,6 @@ def _judging(frame: DataFrame, context: QueryContext) -> tuple[PlanNode, ...]:
 def _tables_of(judging: Sequence[PlanNode]) -> Iterator[str]:
     """What expectations read themselves."""
     return ("a table in an expectation" for each in judging if each.subqueries)
-
-
-def _fingerprint(evaluated: Evaluated, tree: PlanNode, context: QueryContext) -> str:
-    """Of the query, of the tables that it reads, and of what is expected of its rows."""
-    tables = [[each.table.path, each.table.version if each.table.fixed else None] for each in tree.walk() if each.table]
-    expectations = [[each.name, each.condition, each.action] for each in context.expectations]
-    return fingerprint(f"{analysed_plan(evaluated.frame)}\n{json.dumps([tables, expectations])}")
 
 
 def _changed_by_others(context: QueryContext, position: QueryPosition) -> str:
