@@ -20,7 +20,7 @@ from rivermouth.domain.delta.table_transaction import TableTransaction
 from rivermouth.domain.query.query_entry import QueryCounts
 from rivermouth.engine.query import counted_view, query_batch
 from rivermouth.engine.query.cdc_settings import CdcSettings
-from rivermouth.engine.query.query_events import BatchKnown, BatchWritten
+from rivermouth.engine.query.query_events import BatchWritten
 from rivermouth.engine.query.query_table import QueryTable, conformed, prepare
 from rivermouth.errors import CdcValueNull
 from rivermouth.names import quoted
@@ -204,10 +204,7 @@ class CdcBatch:
             As ``query_batch.process``: each batch is in the target once, or comes again and comes to the same.
         """
         started, context = time.monotonic(), run.context
-        if run.position.entry.holds(query_id, batch_id):
-            if run.position.entry.batch_id == batch_id:
-                query_batch.complete_dead_letters(frame, run)
-            context.emit(BatchKnown(context.dataset, context.flow, batch_id))
+        if query_batch.is_known(frame, batch_id, query_id, run):
             return
         entry = query_batch.next_entry(batch_id, query_id, run)
         query_batch.keep_files(frame, entry, run)

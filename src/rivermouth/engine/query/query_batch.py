@@ -14,7 +14,7 @@ from rivermouth.ports.internals.observed import Observed
 from rivermouth.rows import row_expectations
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from rivermouth.domain.query.query_entry import QueryEntry
     from rivermouth.engine.query.query_run import QueryRun
@@ -45,10 +45,7 @@ def process(frame: DataFrame, batch_id: int, query_id: str, run: QueryRun) -> No
     """
     started, context = time.monotonic(), run.context
     # 1 ledger
-    if run.position.entry.holds(query_id, batch_id):
-        if run.position.entry.batch_id == batch_id:
-            complete_dead_letters(frame, run)
-        context.emit(BatchKnown(context.dataset, context.flow, batch_id))
+    if is_known(frame, batch_id, query_id, run):
         return
     # 2 sources
     entry = next_entry(batch_id, query_id, run)
@@ -112,15 +109,32 @@ def write_dead_letters(routed: DataFrame, run: QueryRun) -> None:
     context.dead_letters.write(rows, failed, columns, run.position.entry)
 
 
+def is_known(frame: DataFrame, batch_id: int, query_id: str, run: QueryRun) -> bool:
+    """Whether the table has a batch already. The dead letters of the newest one are written, if they are missing."""
+    entry, context = run.position.entry, run.context
+    repeats = batch_id == run.repeats
+    if not repeats and not entry.holds(query_id, batch_id):
+        return False
+    if repeats or entry.batch_id == batch_id:
+        complete_dead_letters(frame, run)
+    context.emit(BatchKnown(context.dataset, context.flow, batch_id))
+    return True
+
+
 def complete_dead_letters(frame: DataFrame, run: QueryRun) -> None:
-    """Writes the dead letters of the newest entry, if it ended between its commit and them.
+    """Writes the dead letters of the newest batch, if they are missing.
 
     Args:
-        frame: The rows of its batch again.
+        frame: The rows of that batch again.
         run: The flow.
     """
-    entry, context = run.position.entry, run.context
+    if lacks_dead_letters(frame.sparkSession, run):
+        write_dead_letters(row_expectations.route(frame, run.context.expectations), run)
+
+
+def lacks_dead_letters(spark: SparkSession, run: QueryRun) -> bool:
+    """Whether the newest batch ended between its commit and its dead letters."""
+    entry = run.position.entry
     if not entry.counts.dead_lettered:
-        return
-    if context.dead_letters.newest_entry(frame.sparkSession, entry.flow) < entry.number:
-        write_dead_letters(row_expectations.route(frame, context.expectations), run)
+        return False
+    return run.context.dead_letters.newest_entry(spark, entry.flow) < entry.number

@@ -94,6 +94,7 @@ class QueryRun:
         stateful: Whether its query keeps state.
         replaces: Whether each batch is the whole result, which replaces the rows of the table: an aggregation without a
             watermark.
+        repeats: The batch that brings the rows of the newest entry again, for its dead letters; None where none does.
         views: Views with expectations that its query reads.
         counts: Of the batches of this run.
         failure: The first error of a batch.
@@ -107,6 +108,7 @@ class QueryRun:
     fingerprint: str = ""
     stateful: bool = False
     replaces: bool = False
+    repeats: int | None = None
     views: Sequence[CountedView] = ()
     counts: QueryCounts = NO_COUNTS
     failure: BaseException | None = None

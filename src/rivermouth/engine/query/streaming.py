@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
+from rivermouth.domain.query.query_entry import QueryEntry
+from rivermouth.engine.query.query_batch import lacks_dead_letters
 from rivermouth.engine.query.query_events import CheckpointMade, QueryChanged
 from rivermouth.errors import (
     CheckpointOfAnotherFlow,
@@ -219,6 +221,7 @@ def prepare(spark: SparkSession, run: QueryRun) -> None:
         context.checkpoint.claim(context.owner)
         return
     if found.state == "usable" and found.goes_on_after(entry.query_id, entry.batch_id, entry.attempt):
+        run.repeats = found.repeats if found.follows == entry.attempt else None
         return
     reason = {"none": "there is none", "damaged": found.detail}.get(
         found.state, "it is not at the table's newest batch"
@@ -232,9 +235,30 @@ def prepare(spark: SparkSession, run: QueryRun) -> None:
             detail=reason,
         )
     aside = context.checkpoint.set_aside() if found.state == "damaged" else None
-    context.checkpoint.seed(entry.offsets, context.source_files.known(spark, context.flow, entry.number))
-    context.checkpoint.claim(context.owner, entry.attempt)
+    run.repeats = _seed(spark, context.checkpoint, run)
+    context.checkpoint.claim(context.owner, entry.attempt, run.repeats)
     context.emit(CheckpointMade(context.dataset, context.flow, reason, aside))
+
+
+def _seed(spark: SparkSession, checkpoint: QueryCheckpoint, run: QueryRun) -> int | None:
+    """Makes a checkpoint of the newest entry; if its dead letters are missing, the batch that brings its rows again."""
+    context, entry = run.context, run.position.entry
+    files = context.source_files.known(spark, context.flow, entry.number)
+    before = _entry_before(run)
+    if before is None or not lacks_dead_letters(spark, run):
+        checkpoint.seed(entry.offsets, files)
+        return None
+    files_before = context.source_files.known(spark, context.flow, before.number)
+    return checkpoint.seed_again(before.offsets, files_before if before.offsets else (), entry.offsets, files)
+
+
+def _entry_before(run: QueryRun) -> QueryEntry | None:
+    """The entry from which the newest batch went on; without offsets if that was the first. None if it is not known."""
+    entry = run.position.entry
+    if entry.begun == entry.offsets:
+        return QueryEntry(entry.flow, number=entry.number - 1)
+    found = next((each for each, _ in run.context.ledger.entries(2) if each.number == entry.number - 1), None)
+    return found if found is not None and len(found.offsets) == len(entry.offsets) else None
 
 
 def _set_aside(checkpoint: QueryCheckpoint, context: QueryContext, state: str, reason: str) -> None:

@@ -34,6 +34,7 @@ class FoundCheckpoint:
         committed: The last batch that Spark calls done; -1 before the first.
         detail: What is damaged.
         follows: The attempt of the ledger entry of which the checkpoint was made; None of one that Spark began.
+        repeats: The batch that brings the rows of that entry again, for its dead letters; None where none does.
     """
 
     state: Literal["none", "usable", "damaged"]
@@ -43,6 +44,7 @@ class FoundCheckpoint:
     committed: int = -1
     detail: str = ""
     follows: str | None = None
+    repeats: int | None = None
 
     def goes_on_after(self, query_id: str, batch_id: int, attempt: str) -> bool:
         """Whether its query goes on with the batch that follows a ledger entry, or tries that one again.
@@ -66,7 +68,7 @@ class QueryCheckpoint:
     def inspect(self) -> FoundCheckpoint:
         """What lies there."""
         there = self._files.names(self.location)
-        owner, follows = self._owner() if _OWNER_FILE in there else (None, None)
+        owner, follows, repeats = self._owner() if _OWNER_FILE in there else (None, None, None)
         if not set(there) - {_OWNER_FILE}:
             return FoundCheckpoint("none", owner)
         try:
@@ -82,11 +84,12 @@ class QueryCheckpoint:
                 self.offsets(last)
         except ValueError as error:
             return FoundCheckpoint("damaged", owner, query_id, detail=str(error))
-        return FoundCheckpoint("usable", owner, query_id, last, done, follows=follows)
+        return FoundCheckpoint("usable", owner, query_id, last, done, follows=follows, repeats=repeats)
 
-    def claim(self, owner: str, follows: str | None = None) -> None:
-        """Leaves the mark of a flow, and of the ledger entry of which the checkpoint was made."""
-        self._files.write(f"{self.location}/{_OWNER_FILE}", json.dumps({"flow": owner, "follows": follows}))
+    def claim(self, owner: str, follows: str | None = None, repeats: int | None = None) -> None:
+        """Leaves the mark of a flow, of the ledger entry of which the checkpoint was made, and of its repetition."""
+        body = {"flow": owner, "follows": follows, "repeats": repeats}
+        self._files.write(f"{self.location}/{_OWNER_FILE}", json.dumps(body))
 
     def offsets(self, batch_id: int) -> tuple[str, ...]:
         """The lines that Spark wrote for a batch, without the version.
@@ -132,20 +135,71 @@ class QueryCheckpoint:
             Run twice: another one of the same content. Stopped half-way: one that ``inspect`` calls damaged, or none.
         """
         self.remove()
+        self._plan(0, offsets, files)
+        self._call_done(0, offsets)
+        return self._begin()
+
+    def seed_again(
+        self,
+        before: tuple[str, ...],
+        files_before: Sequence[tuple[int, str, int]],
+        offsets: tuple[str, ...],
+        files: Sequence[tuple[int, str, int]],
+    ) -> int:
+        """Puts a checkpoint there whose next batch reads again from ``before`` to ``offsets``; that batch's number.
+
+        Args:
+            before: Lines of the ledger entry before; empty if the batch was the first.
+            files_before: What the file sources had read then: as ``files_of`` returns it.
+            offsets: Lines of the ledger entry.
+            files: What the file sources have read: those of before, and those of the batch.
+
+        Guarantees:
+            As ``seed``.
+        """
+        self.remove()
+        number = 1 if before else 0
+        if before:
+            self._plan(0, before, files_before)
+            self._call_done(0, before)
+        known = {(source, path) for source, path, _ in files_before} if before else set()
+        self._plan(number, offsets, [each for each in files if each[:2] not in known], before)
+        self._begin()
+        return number
+
+    def _plan(
+        self,
+        number: int,
+        offsets: tuple[str, ...],
+        files: Sequence[tuple[int, str, int]],
+        before: tuple[str, ...] = (),
+    ) -> None:
+        """Writes the offsets of a batch, and the files of its file sources."""
         lines = list(offsets)
         for source, line in enumerate(offsets[1:]):
             if _log_offset(line) is None:
                 continue
             mine = [each for each in files if each[0] == source]
-            log = [json.dumps({"path": path, "timestamp": at, "batchId": 0}) for _, path, at in mine]
-            self._files.write(f"{self.location}/sources/{source}/0", "\n".join([_VERSION, *log]))
-            lines[1 + source] = json.dumps({"logOffset": 0})
-        query_id = str(uuid.uuid4())
-        self._files.write(f"{self.location}/offsets/0", "\n".join([_VERSION, *lines]))
+            log = [json.dumps({"path": path, "timestamp": at, "batchId": number}) for _, path, at in mine]
+            was_there = bool(before) and _log_offset(before[1 + source]) is not None
+            if was_there and not mine:  # it stays where it was
+                number_of_log = 0
+            else:
+                number_of_log = number
+                self._files.write(f"{self.location}/sources/{source}/{number}", "\n".join([_VERSION, *log]))
+            if number and not was_there:  # Spark reads the logs from 0 on
+                self._files.write(f"{self.location}/sources/{source}/0", _VERSION)
+            lines[1 + source] = json.dumps({"logOffset": number_of_log})
+        self._files.write(f"{self.location}/offsets/{number}", "\n".join([_VERSION, *lines]))
+
+    def _call_done(self, number: int, offsets: tuple[str, ...]) -> None:
         watermark: Any = json.loads(offsets[0]).get("batchWatermarkMs", 0)
         done = json.dumps({"nextBatchWatermarkMs": watermark})
-        self._files.write(f"{self.location}/commits/0", f"{_VERSION}\n{done}")
-        # Last: without it there is no query.
+        self._files.write(f"{self.location}/commits/{number}", f"{_VERSION}\n{done}")
+
+    def _begin(self) -> str:
+        """Makes it a query's: without its metadata, which come last, there is none."""
+        query_id = str(uuid.uuid4())
         self._files.write(f"{self.location}/metadata", json.dumps({"id": query_id}))
         return query_id
 
@@ -159,12 +213,12 @@ class QueryCheckpoint:
         self._files.rename(self.location, aside)
         return aside
 
-    def _owner(self) -> tuple[str | None, str | None]:
+    def _owner(self) -> tuple[str | None, str | None, int | None]:
         try:
             body = json.loads(self._files.read(f"{self.location}/{_OWNER_FILE}") or "")
-            return body["flow"], body.get("follows")
+            return body["flow"], body.get("follows"), body.get("repeats")
         except (ValueError, KeyError, TypeError):
-            return None, None
+            return None, None, None
 
     def _numbers(self, folder: str) -> list[int]:
         return sorted(int(name) for name in self._files.names(f"{self.location}/{folder}") if name.isdecimal())

@@ -158,6 +158,8 @@ def _streamed_tables(loaded: Loaded, inputs: Iterable[Input]) -> list[str]:
 def _once(evaluated: Evaluated, run: QueryRun, batch: Batch) -> Done:
     """A flow that runs once for ever: nothing, where its entry is in the table."""
     if run.position.entry.kind == "batch":
+        if not evaluated.frame.isStreaming:
+            query_batch.complete_dead_letters(evaluated.frame, run)
         return Done(reason="it has run")
     if evaluated.frame.isStreaming:
         return Done(late_rows=run_query(evaluated.frame, run, batch), counts=run.counts)
