@@ -82,8 +82,8 @@ def refresh(plan: ViewPlan, decision: Decision, sources: Mapping[str, ViewSource
     read = {path: (each.version, each.table_id) for path, each in sources.items()}
     entry = run.position.entry.after_refresh(decision.kind, decision.reason, read)
     entry = replace(entry, fingerprint=run.fingerprint, onto=run.position.version)
-    context.step("check")
     try:
+        context.step("check")
         if decision.way is None:
             _write(plan.whole(), entry, run, replaces=True)
         elif decision.kind == "append":
@@ -91,13 +91,13 @@ def refresh(plan: ViewPlan, decision: Decision, sources: Mapping[str, ViewSource
             _write(plan.over(decision.way.leaves, rows, decision.way.emptied), entry, run, replaces=False)
         else:
             _write_groups(plan, decision.way, sources, entry, run)
+        counts = run.position.entry.counts
+        run.counts += counts
+        context.emit(BatchWritten(context.dataset, context.flow, entry.number, counts, time.monotonic() - started))
     except RivermouthError:
         raise
     except Exception as error:
         raise failure(error, run) from error
-    counts = run.position.entry.counts
-    run.counts += counts
-    context.emit(BatchWritten(context.dataset, context.flow, entry.number, counts, time.monotonic() - started))
 
 
 def _write(frame: DataFrame, entry: QueryEntry, run: QueryRun, *, replaces: bool) -> None:
