@@ -15,13 +15,21 @@ from pathlib import Path
 from bench import report
 from bench.format_group import formats, inference, wide
 from bench.groups import Bench, Sizes
+from bench.pipelines_group import pipelines
 from bench.results import Results
 from bench.routing_group import routing
 from bench.upsert_group import upserts
 from rivermouth.ports.dev.broker import Broker
 
-GROUPS = ("bronze", "json", "formats", "wide", "inference", "routing", "small", "upserts", "memory")
-FUNCTIONS = {"formats": formats, "wide": wide, "inference": inference, "routing": routing, "upserts": upserts}
+GROUPS = ("bronze", "json", "formats", "wide", "inference", "routing", "small", "upserts", "pipelines", "memory")
+FUNCTIONS = {
+    "formats": formats,
+    "wide": wide,
+    "inference": inference,
+    "routing": routing,
+    "upserts": upserts,
+    "pipelines": pipelines,
+}
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 
 QUICK = Sizes(
@@ -40,6 +48,7 @@ QUICK = Sizes(
     upsert_batch=100,
     upsert_batches=3,
     upsert_usual_batches=1,
+    pipeline_updates=1,
     read_batches=3,
     read_batch=100,
     own_processes=False,

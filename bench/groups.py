@@ -42,6 +42,7 @@ class Sizes:
         upsert_batch: Changes a batch.
         upsert_batches: Batches with keys of the newest hundredth; of others a third.
         upsert_usual_batches: Batches of the usual script.
+        pipeline_updates: Updates of a pipeline that find nothing new.
         read_batches: Small batches of the table that is read before and after maintenance.
         read_batch: Records of each.
         own_processes: Each contestant in a process of its own; else all share one a kind of session, which is
@@ -63,6 +64,7 @@ class Sizes:
     upsert_small_rows: int = 1_000_000
     upsert_batch: int = 10_000
     upsert_batches: int = 50
+    pipeline_updates: int = 10
     read_batches: int = 200
     read_batch: int = 1_000
     upsert_usual_batches: int = 3

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench import pipelines_report
 from bench.groups import Series
 from bench.results import Results, machine
 from bench.targets import median_ms, targets
@@ -31,6 +32,7 @@ def text(results: Results) -> str:
         ("One topic, many tables", results.routing, _routing_text),
         ("Little to do", results.small, _small_text),
         ("Upserts", results.upserts, _upserts_text),
+        ("Pipelines", results.pipelines, _pipelines_text),
         ("Memory", results.memory, _memory_text),
     ):
         if found:
@@ -239,6 +241,11 @@ def _maintained(series: dict[str, Any]) -> str:
 def _before_and_after(read: dict[str, Any]) -> str:
     before, after = (statistics.median(read[name]) for name in ("before_s", "after_s"))
     return f"{before:.2f} s before and {after:.2f} s after"
+
+
+def _pipelines_text(found: dict[str, Any]) -> str:
+    tables = (_table(heads, rows) for heads, rows in pipelines_report.text(found))
+    return "\n\n".join((*tables, pipelines_report.loads(found)))
 
 
 def _memory_text(memory: dict[str, Any]) -> str:

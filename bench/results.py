@@ -30,6 +30,7 @@ class Results:
     small: dict[str, Any] = field(default_factory=dict)
     memory: dict[str, Any] = field(default_factory=dict)
     upserts: dict[str, Any] = field(default_factory=dict)
+    pipelines: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """All runs, not only their medians."""
@@ -44,6 +45,7 @@ class Results:
             "small": self.small,
             "memory": self.memory,
             "upserts": self.upserts,
+            "pipelines": self.pipelines,
         }
         return json.dumps(body, indent=1)
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from bench import records
+from bench.pipelines_group import commit_ms
+from bench.pipelines_report import cpu_us, median, rate, warm_s
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,7 +76,7 @@ def targets(results: Results) -> list[Target]:
             ),
             Target("produce to readable, p99", small["latency"]["p99_s"], 2, "s", at_least=False),
         ]
-    return [*found, *_upsert_targets(results.upserts)]
+    return [*found, *_upsert_targets(results.upserts), *_pipeline_targets(results.pipelines)]
 
 
 def _format_targets(results: Results) -> list[Target]:
@@ -161,6 +163,30 @@ def _upsert_targets(upserts: dict[str, Any]) -> list[Target]:
         Target("upserts, recent keys: a table ten times as large", grown, 1.5, "times", at_least=False),
         Target("reading after upserts / after OPTIMIZE", reading, 1.3, "times", at_least=False),
         Target("reading after many batches / after OPTIMIZE", many, 1.25, "times", at_least=True),
+    ]
+
+
+def _pipeline_targets(found: dict[str, Any]) -> list[Target]:
+    if not found:
+        return []
+    warm = {kind: warm_s(each) for kind, each in found["nothing_new"].items()}
+    tables = found["nothing_new"]["thirty"]["tables"] - found["nothing_new"]["two"]["tables"]
+    backlog = {each["contestant"]: each for each in found["backlog"]}
+    flows, datasets = backlog["two_flows"], backlog["two_datasets"]
+    flow, query = (found["commits"][name] for name in ("flow", "query"))
+    at_most = [
+        ("plan of 30 datasets, cold", median(found["cold"]["plan"], "seconds"), 15.0),
+        ("an update with nothing new, 30 datasets, cold", median(found["cold"]["run"], "seconds"), 12.0),
+        ("an update with nothing new, two datasets, warm", warm["two"], 1.0),
+        ("of an update with nothing new: each dataset more", (warm["thirty"] - warm["two"]) / tables, 0.5),
+    ]
+    times = [
+        ("a backlog: two datasets / two flows", rate(datasets) / rate(flows), 0.9, True),
+        ("a backlog, by CPU: two datasets / two flows", cpu_us(flows) / cpu_us(datasets), 0.9, True),
+        ("commit of a query / of a flow", commit_ms(query) / commit_ms(flow), 1.0, False),
+    ]
+    return [Target(what, value, bound, "s", at_least=False) for what, value, bound in at_most] + [
+        Target(what, value, bound, "times", at_least=least) for what, value, bound, least in times
     ]
 
 

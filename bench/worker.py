@@ -13,7 +13,7 @@ import time
 import traceback
 from typing import TYPE_CHECKING, Any
 
-from bench import contestants, routing, small, upserts
+from bench import contestants, pipelines, routing, small, upserts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,7 +34,10 @@ def main(session: str, replies: int) -> None:
 def _answer(spark: SparkSession, command: dict[str, Any]) -> dict[str, Any]:
     what = command.pop("what")
     job = contestants.Job(command.pop("servers"), command.pop("topic"), command.pop("folder"))
-    carry = SMALL.get(what) or {**contestants.CONTESTANTS, **upserts.UPSERTS, **routing.ROUTES}[what][1]
+    carry = (
+        SMALL.get(what)
+        or {**contestants.CONTESTANTS, **upserts.UPSERTS, **routing.ROUTES, **pipelines.PIPELINES}[what][1]
+    )
     started = time.monotonic()
     try:
         extra = carry(spark, job, **command)

@@ -101,7 +101,8 @@ def test_the_report_holds_every_figure_against_its_target(quick):
         "| 10 of 500 fields / all of them",
         "| inference: rivermouth / the usual way",
         "| fields of 0.1 % of the records that a sample finds",
-        "| routing: seconds for 32 tables / for one",
+        "| new tables: seconds for 32 / for one",
+        "| tables that are there: seconds for 32 / for one",
         "| a look without new offsets, median",
         "| a batch of 100, median",
         "| a batch of 100 with dead letters, median",
@@ -111,7 +112,30 @@ def test_the_report_holds_every_figure_against_its_target(quick):
         "| upserts, recent keys: a table ten times as large",
         "| reading after upserts / after OPTIMIZE",
         "| reading after many batches / after OPTIMIZE",
+        "| plan of 30 datasets, cold",
+        "| an update with nothing new, 30 datasets, cold",
+        "| an update with nothing new, two datasets, warm",
+        "| of an update with nothing new: each dataset more",
+        "| a backlog: two datasets / two flows",
+        "| a backlog, by CPU: two datasets / two flows",
+        "| commit of a query / of a flow",
     ]
+
+
+def test_pipelines_carry_what_flows_carry_and_nothing_where_nothing_is_new(quick):
+    found = quick[0]["pipelines"]
+    assert {name: (each["tables"], each["written"]) for name, each in found["nothing_new"].items()} == {
+        "two": (2, 0),
+        "thirty": (25, 0),
+    }
+    # That of the table of events.
+    assert {job for each in found["nothing_new"].values() for job in each["jobs"]} == {1}
+    assert {each["contestant"]: [run["answer"]["written"] for run in each["runs"]] for each in found["backlog"]} == {
+        "two_flows": [2 * RECORDS],
+        "two_datasets": [2 * RECORDS],
+        "two_streams": [2 * RECORDS],
+    }
+    assert {name: len(each["steps"]) for name, each in found["commits"].items()} == {"flow": 2, "query": 2}
 
 
 def test_every_batch_of_upserts_is_one_merge(quick):
