@@ -17,7 +17,7 @@ from rivermouth.spec import Flow, ProjectSpec
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/use-from-python.md"
 # Commands about a machine or a new project: the page names them as those of the shell alone.
-SHELL = ("init", "demo", "kinds", "schema json", "jars", "dev")
+SHELL = ("init", "demo", "convert", "kinds", "schema json", "jars", "dev")
 COUNTERPARTS = {
     "run": "project.run",
     "validate": "project.validate",

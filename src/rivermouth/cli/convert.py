@@ -19,7 +19,7 @@ _SETTINGS: Final = (".yml", ".yaml", ".json")
 _LANGUAGES: Final = {".py": "python", ".sql": "sql"}
 
 
-@click.command(short_help="Convert a flow to a pipeline file, or pipeline files to flows.")
+@click.command(short_help="Convert a flow to a pipeline file, or such files to flows.")
 @click.argument("what", nargs=-1, required=True, metavar="FLOW|FILE...|FOLDER")
 @click.option("--to", type=click.Choice(["python", "sql"]), help="The language of the pipeline file.")
 @click.option("-o", "target", metavar="FILE", help="Write this file; without it the text is printed.")

@@ -10,19 +10,20 @@ import math
 import re
 import struct
 from decimal import Decimal, InvalidOperation
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
+if TYPE_CHECKING:  # status, which needs the bounds of times, starts without Spark
+    from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 # --- whole numbers ---
 
-WHOLE_BITS: Final[dict[type[T.DataType], int]] = {T.ByteType: 8, T.ShortType: 16, T.IntegerType: 32, T.LongType: 64}
+_WHOLE_BITS: Final = {"ByteType": 8, "ShortType": 16, "IntegerType": 32, "LongType": 64}
 """Bits of the types of whole numbers, the sign's included."""
 
 
 def whole_range(declared: type[T.DataType]) -> tuple[int, int]:
     """The least and the greatest number of a type of whole numbers."""
-    bits = WHOLE_BITS[declared] - 1
+    bits = _WHOLE_BITS[declared.__name__] - 1
     return -(1 << bits), (1 << bits) - 1
 
 
