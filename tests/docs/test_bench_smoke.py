@@ -140,7 +140,10 @@ def test_pipelines_carry_what_flows_carry_and_nothing_where_nothing_is_new(quick
 
 def test_every_batch_of_upserts_is_one_merge(quick):
     results, _printed = quick
-    series = results["upserts"]["series"]
+    series = dict(results["upserts"]["series"])
+    # Where the table is optimized meanwhile, that may be a commit of its own.
+    optimized = series.pop("rivermouth, recent, optimize: 15 seconds")
+    assert len(optimized["batches_s"]) == 3 <= len(optimized["bytes"])
     assert {name: (len(each["batches_s"]), len(each["bytes"])) for name, each in series.items()} == {
         "rivermouth, small table, recent": (1, 1),
         "rivermouth, recent": (3, 3),
