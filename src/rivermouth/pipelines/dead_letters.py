@@ -245,8 +245,7 @@ def _letter_table(loaded: Loaded, node: Node) -> LetterTable:
     from rivermouth.engine.query.replay_letters import LetterTable  # noqa: PLC0415 - loads Spark
 
     location = node.location or ""
-    expectations = node.dataset.expectations if node.dataset is not None else ()
-    return LetterTable(loaded.graph.names.shown(node.name), location, f"{location}__dead_letters", expectations)
+    return LetterTable(loaded.graph.names.shown(node.name), location, f"{location}__dead_letters", node.expectations)
 
 
 def _chosen(spark: SparkSession, table: KnownDataset, wanted: LetterFilter) -> DataFrame:

@@ -9,7 +9,18 @@ from typing import Any, Literal
 from rivermouth.errors import DatasetDefinedTwice, FlowDefinedTwice, TargetUnknown
 from rivermouth.names import did_you_mean
 from rivermouth.pipelines.names import Names, TableName
-from rivermouth.pipelines.spec import VIEWS, AutoCdc, Dataset, Definitions, Flow, FlowKind, Query, Sink, SourceLine
+from rivermouth.pipelines.spec import (
+    VIEWS,
+    AutoCdc,
+    Dataset,
+    Definitions,
+    Expectation,
+    Flow,
+    FlowKind,
+    Query,
+    Sink,
+    SourceLine,
+)
 
 NodeKind = Literal["streaming_table", "materialized_view", "view", "sink"]
 
@@ -82,6 +93,11 @@ class Node:
         """Where it is defined."""
         found = self.dataset or self.sink
         return found.at if found is not None else self.flows[0].at
+
+    @property
+    def expectations(self) -> tuple[Expectation, ...]:
+        """The conditions on its rows; none of a sink."""
+        return () if self.dataset is None else self.dataset.expectations
 
     @property
     def is_table(self) -> bool:

@@ -244,8 +244,8 @@ def _seed(spark: SparkSession, checkpoint: QueryCheckpoint, run: QueryRun) -> in
     """Makes a checkpoint of the newest entry; if its dead letters are missing, the batch that brings its rows again."""
     context, entry = run.context, run.position.entry
     files = context.source_files.known(spark, context.flow, entry.number)
-    before = _entry_before(run)
-    if before is None or not lacks_dead_letters(spark, run):
+    before = _entry_before(run) if lacks_dead_letters(spark, run) else None
+    if before is None:
         checkpoint.seed(entry.offsets, files)
         return None
     files_before = context.source_files.known(spark, context.flow, before.number)

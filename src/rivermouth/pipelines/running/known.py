@@ -78,8 +78,7 @@ def _known(loaded: Loaded, node: Node) -> KnownDataset:
 
 
 def _expectations(node: Node) -> dict[str, tuple[str, str]]:
-    said = node.dataset.expectations if node.dataset is not None else ()
-    return {each.name: (each.condition, each.action) for each in said}
+    return {each.name: (each.condition, each.action) for each in node.expectations}
 
 
 def _views(loaded: Loaded, node: Node) -> list[Node]:

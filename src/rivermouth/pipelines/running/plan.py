@@ -133,7 +133,6 @@ def plan(loaded: Loaded, selection: Selection) -> list[PlannedDataset]:
 def _dataset(loaded: Loaded, node: Node, flows: tuple[PlannedFlow, ...]) -> PlannedDataset:
     shown = node.name.table if node.kind == "sink" else loaded.graph.names.shown(node.name)
     reads = tuple(f"{each.name} (stream)" if each.stream else each.name for each in node.inputs)
-    expectations = node.dataset.expectations if node.dataset is not None else ()
     return PlannedDataset(
         dataset=shown,
         kind=node.kind,
@@ -141,7 +140,7 @@ def _dataset(loaded: Loaded, node: Node, flows: tuple[PlannedFlow, ...]) -> Plan
         reads=reads,
         flows=flows,
         new_columns=_new_columns(loaded, node),
-        expectations=tuple(f"{each.name}: {each.condition} ({each.action})" for each in expectations),
+        expectations=tuple(f"{each.name}: {each.condition} ({each.action})" for each in node.expectations),
         may_be_reset=may_be_reset(node),
     )
 

@@ -225,7 +225,7 @@ class Workspace(Reader):
     def _view(self, node: Node, shown: str) -> DataFrame:
         """The rows of a view. Those of a stream are counted by its expectations in each batch that reads them."""
         evaluated, found = self.evaluate(node.flows[0].query, shown, node.at), list[CountedView]()
-        frame, expectations = evaluated.frame, node.dataset.expectations if node.dataset is not None else ()
+        frame, expectations = evaluated.frame, node.expectations
         with self.errors(node.at, shown):
             if expectations and frame.isStreaming:
                 frame, counted = counted_view(shown, frame, expectations)

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from rivermouth.domain.query.refresh_decision import SourceChange
 from rivermouth.ports.delta.delta_log import vector_path
-from rivermouth.ports.delta.delta_table import actions_of
+from rivermouth.ports.delta.delta_table import actions_of, read_commit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -152,13 +152,11 @@ def _bytes(files: LakeFiles, location: str, version: int) -> int | None:
 def changed_by(files: LakeFiles, location: str, versions: Iterator[int]) -> str:
     """The first of these versions that changed rows, in words; empty where none did."""
     for version in versions:
-        text = files.read(_log(location, version, "json"))
-        if text is None:
+        commit = read_commit(files, location, version)
+        if commit is None:
             return f"version {version} is not in its log any more"
-        actions = [json.loads(line) for line in actions_of(text)]
-        info: dict[str, Any] = next((each["commitInfo"] for each in actions if "commitInfo" in each), {})
-        if any(each.get(name, {}).get("dataChange") for each in actions for name in ("add", "remove")):
-            return f"{info.get('operation', 'a commit')} in version {version}"
+        if commit.changes_data:
+            return f"{commit.operation} in version {version}"
     return ""
 
 

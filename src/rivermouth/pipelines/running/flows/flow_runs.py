@@ -43,7 +43,7 @@ def context_of(
         checkpoint=QueryCheckpoint(files, places.checkpoint),
         dead_letters=RowDeadLetters(files, places.dead_letters, dataset=shown),
         source_files=SourceFiles(files, places.table),
-        expectations=node.dataset.expectations if node.dataset is not None else (),
+        expectations=node.expectations,
         listener=listener,
         step=step,
     )
