@@ -131,14 +131,18 @@ class Graph:
         """The node of that name; None where there is none."""
         return next((each for each in self.nodes if each.name == name), None)
 
+    def read_node(self, read: Input) -> Node | None:
+        """The node that a query reads; None of what the pipeline does not make."""
+        name = self.names.resolve(read.name) if read.inside else None
+        return None if name is None else self.node(name)
+
     def upstream(self, node: Node) -> set[TableName]:
         """The tables of the pipeline on which ``node`` depends, at any distance."""
         found: set[TableName] = set()
         waiting = [node]
         while waiting:
             for each in waiting.pop().inputs:
-                name = self.names.resolve(each.name) if each.inside else None
-                other = self.node(name) if name is not None else None
+                other = self.read_node(each)
                 if other is not None and other.name not in found:
                     found.add(other.name)
                     waiting.append(other)

@@ -87,8 +87,7 @@ def _views(loaded: Loaded, node: Node) -> list[Node]:
     waiting = [node]
     while waiting:
         for each in waiting.pop().inputs:
-            name = loaded.graph.names.resolve(each.name) if each.inside and each.stream else None
-            view = loaded.graph.node(name) if name is not None else None
+            view = loaded.graph.read_node(each) if each.stream else None
             if view is not None and view.kind == "view" and view.name not in found:
                 found[view.name] = view
                 waiting.append(view)

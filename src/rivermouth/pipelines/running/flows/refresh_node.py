@@ -146,8 +146,7 @@ def _streamed_tables(loaded: Loaded, inputs: Iterable[Input]) -> list[str]:
     found, waiting = [], list(inputs)
     while waiting:
         each = waiting.pop()
-        name = loaded.graph.names.resolve(each.name) if each.inside else None
-        node = loaded.graph.node(name) if name is not None else None
+        node = loaded.graph.read_node(each)
         if node is not None and node.kind == "view":
             waiting += node.inputs
         elif each.stream and each.location is not None:
