@@ -346,6 +346,14 @@ RUN: tuple[Item, ...] = (
     ),
     _sql(
         "D",
+        "`event_log()`",
+        "CREATE MATERIALIZED VIEW r53 AS SELECT count(*) AS n FROM event_log('items');\n"
+        "CREATE MATERIALIZED VIEW r54 AS SELECT max(event_type) AS t, count(details) AS n FROM event_log(TABLE(base));",
+        {"r53": ("n", [(0,)]), "r54": ("t, n", [(None, 0)])},
+        note="of a pipeline by its name, or of a dataset of this pipeline; no stream, and the update at work is not in it",
+    ),
+    _sql(
+        "D",
         "`PIVOT`",
         "CREATE MATERIALIZED VIEW r50 AS SELECT * FROM (SELECT id, name FROM base) PIVOT (count(*) FOR name IN ('a', 'b'));",
         {"r50": ("id, a, b", [(1, 1, None), (2, None, 1)])},
@@ -355,6 +363,17 @@ RUN: tuple[Item, ...] = (
         "`:param`",
         "CREATE STREAMING TABLE r51 AS SELECT id FROM STREAM(base) WHERE id = :limit;",
         {"r51": ("id", [(1,)])},
+    ),
+    Item(
+        "D",
+        "`rivermouth.pipelines.decode`",
+        _dp(
+            "from rivermouth.pipelines import decode\n@dp.table\ndef r55():\n"
+            "    stream = spark.readStream.format('kafka').option('subscribe', 't').load()\n"
+            "    return decode(stream, format={'type': 'json', 'schema': 'id int'})\n"
+        ),
+        {"r55": ("id, kafka_topic, kafka_offset", [(1, "t", 0), (2, "t", 1)])},
+        note="not of Databricks: the formats of flows, with dead letters",
     ),
     Item(
         "D",

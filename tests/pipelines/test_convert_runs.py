@@ -13,6 +13,7 @@ from rivermouth.errors import TableOfFlow
 from rivermouth.pipelines import commands
 from rivermouth.pipelines.convert.conversions import to_flows
 from rivermouth.pipelines.convert.load import read
+from rivermouth.pipelines.running.plan import plan
 from rivermouth.pipelines.selection import Selection
 from rivermouth.project.file.dump import flow_body
 
@@ -86,7 +87,7 @@ TABLES = {
     "silver/latest": "kafka_key, name",
     "bronze/customers": "value, kafka_key, kafka_offset, kafka_timestamp",
 }
-DEAD_LETTERS = {"silver/plain": 5, "silver/customers": 2, "silver/history": 2}
+DEAD_LETTERS = {"silver/orders": 2, "silver/plain": 5, "silver/customers": 2, "silver/history": 2}
 PYTHON = """
 from pyspark import pipelines as dp
 from pyspark.sql import functions as F
@@ -185,18 +186,27 @@ def test_a_flow_and_its_pipeline_make_equal_tables(spark, tmp_path, monkeypatch,
     for table, count in DEAD_LETTERS.items():
         found = [DeltaTable(str(tmp_path / lake / f"{table}__dead_letters")) for lake in ("pipelines", "flows")]
         assert [each.count() for each in found] == [count, count], table
+    letters = "kafka_topic, kafka_offset, kafka_key, kafka_value, kafka_headers, reason, field, message"
+    for table in ("silver/orders", "silver/plain"):
+        found = [_rows(tmp_path / lake, f"{table}__dead_letters", letters) for lake in ("pipelines", "flows")]
+        assert found[0] == found[1], table
 
     # The rows of a flow are not written again by a pipeline.
     (tmp_path / "rivermouth.yml").write_text(FLOWS.format(lake="flows", **given))
     before = DeltaTable(str(tmp_path / "flows/bronze/customers")).version()
     [other] = commands.pipelines(files=["raw.py"])
+    cleared = Selection(full_refresh=("bronze.customers",))
     with pytest.raises(TableOfFlow):
-        commands.run(other, commands.UpdateOptions(Selection(full_refresh=("bronze.customers",))))
+        commands.run(other, commands.UpdateOptions(cleared))
     [outcome] = commands.run(other)
+    for selection in (Selection(), cleared):
+        with commands.opened(other, writes=False) as loaded, pytest.raises(TableOfFlow) as planned:
+            plan(loaded, selection)
+        assert str(planned.value) == str(outcome.error)
     table = f"{tmp_path}/flows/bronze/customers"
     assert str(outcome.error) == (
         f"[TABLE_OF_FLOW] dataset bronze.customers: the table {table} has rows of flow raw of "
-        "a project file, whose offsets the pipeline does not know; nothing was written to it\n  at: raw.py:6\n"
+        "a project file, whose offsets the pipeline does not know; nothing was written to it\n  at: raw.py:8\n"
         "  hint: name another table, or remove the flow from the project file and move its table away"
     )
     assert DeltaTable(table).version() == before

@@ -138,7 +138,7 @@ def test_dead_letters_are_listed_shown_replayed_and_discarded(shop, capsys, spar
     letters = spark.read.format("delta").load(f"{table}__dead_letters").collect()
     assert sorted((row.row.id, row.status) for row in letters) == [(2, "replayed"), (4, "discarded")]
 
-    assert said(capsys, "dead-letters", "list", "--topic", "t")[0] == 2
+    assert said(capsys, "dead-letters", "list", "--stage", "decode")[0] == 2
 
     # tables of pipelines are described
     code, body = answer(capsys, "tables", "describe")

@@ -154,7 +154,8 @@ def test_the_shell_says_what_was_done_and_what_was_not(folder, capsys, monkeypat
     assert invoke(["validate"]) == 1
     out, err = capsys.readouterr()
     assert err.endswith(
-        "[SQL_FUNCTION_REFUSED] the table function event_log is not supported; the pipeline was not run\n"
+        "[DATASET_UNKNOWN] event_log reads x, which is neither in the pipeline, nor a table of the lake or the "
+        "catalog; nothing was run\n"
         "  at: src/b.sql:2:15\n"
-        "  hint: read the source in Python with spark.readStream.format(...), and this dataset from that one\n"
+        "  hint: write event_log('shop')\n"
     )

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from rivermouth.domain.query.kafka_size import kafka_size
 from rivermouth.domain.query.ledger_rules import broken_rules
 from rivermouth.domain.query.query_entry import QueryCounts, QueryEntry
 
@@ -54,3 +55,23 @@ AGAIN = RESET.after_batch("r", 0, offsets({"t": {"0": 1}}), fingerprint="", stat
 )
 def test_a_ledger_adds_up_or_says_where_not(entries, said):
     assert list(broken_rules(entries)) == said
+
+
+KAFKA = '{"t": {"0": 5, "1": 7}}'
+
+
+@pytest.mark.parametrize(
+    ("before", "offsets", "size"),
+    [
+        (('{"t": {"0": 2, "1": 7}}',), (KAFKA,), (3, 2)),
+        (('{"t": {"0": 2, "1": 7}}', KAFKA), (KAFKA, '{"t": {"0": 6, "1": 7}}'), (4, 4)),
+        ((), (KAFKA,), None),
+        (('{"t": {"0": 2}}',), (KAFKA,), None),
+        (("-",), (KAFKA,), None),
+        (('{"logOffset": 1}',), ('{"logOffset": 2}',), None),
+        ((KAFKA, '{"logOffset": 1}'), (KAFKA, '{"logOffset": 2}'), None),
+        (('{"reservoirId": "a", "index": -1}',), ('{"reservoirId": "a", "index": -1}',), None),
+    ],
+)
+def test_how_many_records_of_kafka_a_batch_reads(before, offsets, size):
+    assert kafka_size(("{}", *before) if before else (), ("{}", *offsets)) == size

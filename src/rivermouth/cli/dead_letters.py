@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import base64
-import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from rivermouth.cli.attend import hooks
+from rivermouth.cli.letter_text import about, letter_json, letter_text, place, row_json, row_text, utc
 from rivermouth.cli.options import Timestamp, WholeNumber, with_flows, with_project
 from rivermouth.cli.output import Output, count, plain
 from rivermouth.cli.pipelines import SettingsChoice, has_flows, meant, with_settings
 from rivermouth.cli.text_table import columns
-from rivermouth.names import printable
 
 if TYPE_CHECKING:
-    from rivermouth.engine.dead_letters.browse import Letter, LetterGroup
     from rivermouth.engine.query.replay_letters import ReplayedRows
-    from rivermouth.pipelines.dead_letters import LetterFilter, RowLetter
+    from rivermouth.pipelines.dead_letters import LetterFilter
     from rivermouth.pipelines.running.pipeline import Pipeline
     from rivermouth.rows.dead_letter import DeadLetterFilter
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+_OF_PIPELINES = ("status", "expectation", "reason", "field", "topic", "partition")
 
 
 def _reason(_context: click.Context, _option: click.Parameter, code: str | None) -> str | None:
@@ -102,14 +100,13 @@ def list_(output: Output, flows: tuple[str, ...], file: str, *, settings: Settin
     if groups:
         head = ("flow", "status", "stage", "reason", "field or expectations", "letters", "for example")
         rows = [
-            (each.flow, each.status, each.stage, each.reason, _about(each), each.letters, _place(each))
-            for each in groups
+            (each.flow, each.status, each.stage, each.reason, about(each), each.letters, place(each)) for each in groups
         ]
         parts.append(columns(head, rows))
     if of_rows:
-        of_lines = ("table", "flow", "status", "failed expectations", "letters", "newest")
+        of_lines = ("table", "flow", "status", "reason", "field or expectations", "letters", "newest")
         lines = [
-            (each.table, each.flow, each.status, ", ".join(each.failed_expectations), each.letters, _utc(each.last_at))
+            (each.table, each.flow, each.status, each.reason, about(each), each.letters, utc(each.last_at))
             for each in of_rows
         ]
         parts.append(columns(of_lines, lines))
@@ -156,7 +153,7 @@ def show(
     text = "\n\n".join([*(letter_text(letter) for letter in found), *(row_text(letter) for letter in of_rows)])
     body: dict[str, Any] = {"dead_letters": [letter_json(letter) for letter in found]}
     if where.pipelines:
-        body["rows"] = [of_pipelines.as_body(letter) for letter in of_rows]
+        body["rows"] = [row_json(letter) for letter in of_rows]
     output.result(text or "no dead letters", body, whole=True)
 
 
@@ -197,7 +194,7 @@ def replay(
             each
             for pipeline, tables in where.pipelines
             for each in of_pipelines.replayed(
-                pipeline, tables, where.filter(chosen).expectation, dry_run=dry_run, hooks=given
+                pipeline, tables, where.filter(chosen, ("expectation",)).expectation, dry_run=dry_run, hooks=given
             )
         ]
     lines = [f"{each.flow}: {replayed_text(each)}" for each in done]
@@ -232,7 +229,7 @@ def discard(
         if where.has_flows:
             done = letters.discarded(Project.load(file), where.flows, _filter(chosen), dry_run=dry_run, hooks=given)
         for pipeline, tables in where.pipelines:
-            expectation = where.filter(chosen).expectation
+            expectation = where.filter(chosen, ("expectation",)).expectation
             done |= of_pipelines.discarded(pipeline, tables, expectation, dry_run=dry_run, hooks=given)
     would = " would be" if dry_run else ""
     text = "\n".join(f"{flow}: {count(letters_, 'dead letter')}{would} discarded" for flow, letters_ in done.items())
@@ -253,8 +250,8 @@ class _Where:
     has_flows: bool
     pipelines: list[tuple[Pipeline, tuple[str, ...]]]
 
-    def filter(self, chosen: dict[str, Any]) -> LetterFilter:
-        """What is asked of rows of pipelines.
+    def filter(self, chosen: dict[str, Any], allowed: Collection[str] = _OF_PIPELINES) -> LetterFilter:
+        """What is asked of dead letters of pipelines, by the options that are ``allowed``.
 
         Raises:
             UsageError: Something is asked that only records of Kafka have.
@@ -262,11 +259,12 @@ class _Where:
         from rivermouth.pipelines.dead_letters import LetterFilter
 
         for name, value in chosen.items():
-            if value is not None and name not in ("status", "expectation"):
-                msg = f"--{name.replace('_', '-')} is about flows; rows of a pipeline are chosen by --expectation."
+            if value is not None and name not in ("status", *allowed):
+                known = ", ".join(f"--{each}" for each in allowed if each != "status")
+                msg = f"--{name.replace('_', '-')} is about flows; dead letters of a pipeline are chosen by {known}."
                 raise click.UsageError(msg)
-        status = chosen.get("status")
-        return LetterFilter(None if status == "all" else status, chosen.get("expectation"))
+        asked = {name: chosen.get(name) for name in _OF_PIPELINES}
+        return LetterFilter(**{**asked, "status": None if asked["status"] == "all" else asked["status"]})
 
 
 def _where(file: str, names: tuple[str, ...], settings: SettingsChoice) -> _Where:
@@ -289,75 +287,6 @@ def _replayed_rows(done: ReplayedRows) -> str:
     would = "would be " if done.dry_run else ""
     left = f", {done.remaining:,} still fail" if done.remaining else ""
     return f"{done.table}: {count(done.tried, 'dead letter')} tried, {done.replayed:,} {would}in the table{left}"
-
-
-def row_text(letter: RowLetter) -> str:
-    """A dead letter of a pipeline's table, for a person."""
-    failed = ", ".join(printable(name) for name in letter.failed_expectations)
-    return "\n".join(
-        [
-            f"{letter.table}: flow {letter.flow}, ledger entry {letter.entry}, {letter.status}",
-            f"  failed: {failed}; dead-lettered {_utc(letter.dead_lettered_at)}",
-            f"  row: {printable(letter.row)}",
-        ]
-    )
-
-
-def _utc(at: dt.datetime) -> str:
-    return at.strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def letter_text(letter: Letter) -> str:
-    """A dead letter for a person."""
-    where = _place(letter)
-    field = f" in {printable(letter.field)}" if letter.field else ""
-    lines = [
-        f"{letter.flow}: {where}, {letter.status}, tried {count(letter.attempt, 'time')}",
-        f"  {letter.stage}: {letter.reason}{field}: {printable(letter.message or '')}".rstrip(": "),
-        f"  produced {letter.timestamp or 'at an unknown time'}, dead-lettered {letter.dead_lettered_at}",
-        f"  key:   {readable(letter.key)}",
-    ]
-    lines += [f"  header {printable(name)}: {readable(value)}" for name, value in letter.headers]
-    lines.append(f"  value: {readable(letter.value)}")
-    return "\n".join(lines)
-
-
-def letter_json(letter: Letter) -> dict[str, Any]:
-    """A dead letter for a program: key, value and headers as base64, and as text where they are UTF-8."""
-    body: dict[str, Any] = plain(letter)
-    body["headers"] = [{"key": name, "value_base64": _base64(value)} for name, value in letter.headers]
-    for name in ("key", "value"):
-        content = getattr(letter, name)
-        body[f"{name}_base64"] = _base64(content)
-        try:
-            body[name] = None if content is None else content.decode()
-        except UnicodeDecodeError:
-            body[name] = None
-    return body
-
-
-def readable(content: bytes | None) -> str:
-    """Bytes on one line: text where they are UTF-8, else hexadecimal digits; never a control character."""
-    if content is None:
-        return "null"
-    try:
-        text = content.decode()
-    except UnicodeDecodeError:
-        return f"0x{content.hex()}"
-    return printable(text)
-
-
-def _base64(content: bytes | None) -> str | None:
-    return None if content is None else base64.b64encode(content).decode()
-
-
-def _about(group: LetterGroup) -> str:
-    return group.field or ", ".join(group.failed_expectations) or "-"
-
-
-def _place(found: LetterGroup | Letter) -> str:
-    position = "" if found.position is None else f" position {found.position}"
-    return f"{found.topic} partition {found.partition} offset {found.offset}{position}"
 
 
 def _filter(chosen: dict[str, Any]) -> DeadLetterFilter:

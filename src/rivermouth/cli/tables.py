@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from rivermouth.cli.attend import hooks
-from rivermouth.cli.dead_letters import readable
+from rivermouth.cli.letter_text import readable
 from rivermouth.cli.options import Duration, Timestamp, WholeNumber, listed, with_project
 from rivermouth.cli.output import Output, count, plain, say_json
 from rivermouth.cli.pipelines import SettingsChoice, has_flows, meant, with_settings

@@ -176,6 +176,17 @@ class QueryStateLost(RivermouthError):
     hint = "restore the checkpoint, or rivermouth run --full-refresh {dataset}"
 
 
+class SinkPositionLost(RivermouthError):
+    """The checkpoint of a sink's flow cannot be read, and nothing else says what the sink has."""
+
+    code = "SINK_POSITION_LOST"
+    what = (
+        "flow {flow}: the checkpoint {checkpoint} is damaged: {detail}; nothing else says which rows sink {sink} has, "
+        "and the flow was not started"
+    )
+    hint = "restore the checkpoint, or send all rows again: rivermouth run --reset-checkpoint {sink}"
+
+
 class TableOfFlow(RivermouthError):
     """The table of a dataset has rows that a flow of a project file wrote."""
 

@@ -1,1 +1,5 @@
-"""Declarative pipelines: the Python and SQL files that define them, and how they are run."""
+"""Declarative pipelines: Python and SQL files with datasets, run on this engine."""
+
+from rivermouth.pipelines.python.decode import decode
+
+__all__ = ["decode"]

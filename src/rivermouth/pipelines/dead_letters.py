@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rivermouth.errors import LettersNotReplayed
 from rivermouth.pipelines.commands import opened
@@ -15,7 +15,7 @@ from rivermouth.ports.lake.lake_reader import LakeReader
 from rivermouth.project.commands.managed_session import NO_HOOKS, ManagedSession, RunHooks
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
     from rivermouth.engine.query.replay_letters import LetterTable, ReplayedRows
     from rivermouth.pipelines.graph import Node
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from rivermouth.pipelines.running.pipeline import Pipeline
 
 _TIMEOUT_S = 20.0
+EXPECTATION: Final = "EXPECTATION"
+"""The reason of rows that failed an expectation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +34,23 @@ class LetterFilter:
     Attributes:
         status: ``open``, ``replayed`` or ``discarded``; None for all.
         expectation: Name of an expectation that they failed; None for any.
+        reason: Reason code: ``EXPECTATION``, or one of a record that was not decoded; None for any.
+        field: Dotted path of the field of a record that was not decoded; None for any.
+        topic: Kafka topic of such a record; None for any.
+        partition: Its partition; None for any.
     """
 
     status: str | None = None
     expectation: str | None = None
+    reason: str | None = None
+    field: str | None = None
+    topic: str | None = None
+    partition: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RowLetterGroup:
-    """Dead letters of one table that have status and failed expectations in common.
+    """Dead letters of one table that have status, reason, field and failed expectations in common.
 
     Attributes:
         table: The table, as the pipeline writes it.
@@ -49,6 +59,8 @@ class RowLetterGroup:
         failed_expectations: Names of the expectations that they failed.
         letters: How many there are.
         last_at: When the newest was written, in UTC.
+        reason: ``EXPECTATION``, or why a record was not decoded.
+        field: Dotted path of the field that did not fit.
     """
 
     table: str
@@ -57,6 +69,31 @@ class RowLetterGroup:
     failed_expectations: tuple[str, ...]
     letters: int
     last_at: dt.datetime
+    reason: str = EXPECTATION
+    field: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedRecord:
+    """A Kafka record that a query could not decode.
+
+    Attributes:
+        topic: Kafka topic.
+        partition: Kafka partition.
+        offset: Kafka offset.
+        field: Dotted path of the field that did not fit.
+        message: A sentence about it, without what the record holds.
+        key: Its key.
+        value: Its value.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    field: str | None
+    message: str | None
+    key: bytes | None
+    value: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +107,9 @@ class RowLetter:
         status: What became of it.
         failed_expectations: Names of the expectations that it failed.
         dead_lettered_at: When it was written, in UTC.
-        row: The row as JSON.
+        row: The row as JSON; None of a record that was not decoded.
+        reason: ``EXPECTATION``, or why the record was not decoded.
+        record: The record that was not decoded.
     """
 
     table: str
@@ -79,7 +118,9 @@ class RowLetter:
     status: str
     failed_expectations: tuple[str, ...]
     dead_lettered_at: dt.datetime
-    row: str
+    row: str | None
+    reason: str = EXPECTATION
+    record: RefusedRecord | None = None
 
 
 def with_letters(pipeline: Pipeline, names: Collection[str] = ()) -> list[KnownDataset]:
@@ -120,14 +161,21 @@ def listed(
         from pyspark.sql import functions as F  # noqa: N812, PLC0415 - loads Spark
 
         for table in tables:
-            kind = ("flow", "status", "failed_expectations")
+            kind = ("flow", "status", "reason", "field", "failed_expectations")
             groups = _chosen(spark, table, wanted).groupBy(*kind)
             counted = groups.agg(F.count("*").alias("n"), F.unix_micros(F.max("dead_lettered_at")).alias("at"))
             found += [
                 RowLetterGroup(
-                    table.dataset, row.flow, row.status, tuple(row.failed_expectations), row.n, _time(row.at)
+                    table.dataset,
+                    row.flow,
+                    row.status,
+                    tuple(row.failed_expectations),
+                    row.n,
+                    _time(row["at"]),
+                    row.reason,
+                    row.field,
                 )
-                for row in counted.orderBy("flow", "status", F.desc("n"), "failed_expectations").collect()
+                for row in counted.orderBy("flow", "status", F.desc("n"), *kind[2:]).collect()
             ]
     return found
 
@@ -155,6 +203,7 @@ def shown(
                 "failed_expectations",
                 F.unix_micros("dead_lettered_at").alias("at"),
                 F.to_json("row", {"ignoreNullFields": "false"}).alias("row_json"),
+                *_OF_RECORDS,
             )
             found += [
                 RowLetter(
@@ -163,10 +212,12 @@ def shown(
                     row.entry,
                     row.status,
                     tuple(row.failed_expectations),
-                    _time(row.at),
+                    _time(row["at"]),
                     row.row_json,
+                    row.reason,
+                    _record(row),
                 )
-                for row in letters.orderBy("at", "entry", "row_json").limit(limit).collect()
+                for row in letters.orderBy("at", "entry", "row_json", "kafka_offset").limit(limit).collect()
             ]
     return found
 
@@ -252,11 +303,38 @@ def _chosen(spark: SparkSession, table: KnownDataset, wanted: LetterFilter) -> D
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 - loads Spark
 
     letters = spark.read.format("delta").load(table.dead_letters)
+    missing = {name: F.lit(None).cast(kind) for name, kind in _OF_RECORDS.items() if name not in letters.columns}
+    letters = letters.withColumns(missing).fillna(EXPECTATION, "reason")
     if wanted.status is not None:
         letters = letters.where(F.col("status") == wanted.status)
     if wanted.expectation is not None:
         letters = letters.where(F.array_contains("failed_expectations", wanted.expectation))
+    of_record: dict[str, str | int | None] = {"reason": wanted.reason, "field": wanted.field}
+    of_record |= {"kafka_topic": wanted.topic, "kafka_partition": wanted.partition}
+    for name, value in of_record.items():
+        if value is not None:
+            letters = letters.where(F.col(name) == value)
     return letters
+
+
+_OF_RECORDS: Final = {
+    "reason": "string",
+    "field": "string",
+    "message": "string",
+    "kafka_topic": "string",
+    "kafka_partition": "int",
+    "kafka_offset": "bigint",
+    "kafka_key": "binary",
+    "kafka_value": "binary",
+}
+"""Columns that dead letters only have where a query decodes records."""
+
+
+def _record(row: Row) -> RefusedRecord | None:
+    if row.kafka_topic is None:
+        return None
+    key, value = (None if each is None else bytes(each) for each in (row.kafka_key, row.kafka_value))
+    return RefusedRecord(row.kafka_topic, row.kafka_partition, row.kafka_offset, row.field, row.message, key, value)
 
 
 def _time(micros: int) -> dt.datetime:
@@ -274,5 +352,6 @@ def as_body(letter: RowLetter) -> dict[str, Any]:
         "status": letter.status,
         "failed_expectations": list(letter.failed_expectations),
         "dead_lettered_at": letter.dead_lettered_at.isoformat(),
-        "row": json.loads(letter.row),
+        "reason": letter.reason,
+        "row": None if letter.row is None else json.loads(letter.row),
     }

@@ -43,8 +43,10 @@ def chosen_names(graph: Graph, pipeline: str, wanted: Collection[str]) -> set[Ta
     for text in wanted:
         name = names.resolve(text)
         node = graph.node(name) if name is not None else None
-        if node is None or not node.is_table:
-            known = [names.shown(each.name) for each in graph.nodes if each.is_table]
+        sinks = {each.name.table: each for each in graph.nodes if each.kind == "sink"}
+        node = node if node is not None and node.is_table else sinks.get(text.lower())
+        if node is None:
+            known = [*(names.shown(each.name) for each in graph.nodes if each.is_table), *sinks]
             raise DatasetNotInPipeline(name=text, pipeline=pipeline, fix=did_you_mean(text, known))
         found.add(node.name)
     return found

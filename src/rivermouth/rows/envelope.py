@@ -79,8 +79,12 @@ def coalesce_small_batch(rows: DataFrame, ranges: Ranges, flow: Flow) -> DataFra
     """
     if flow.trigger.min_partitions:
         return rows
-    partitions = len(list(flat(ranges)))
-    tasks = max(-(-size(ranges) // _TASK_OFFSETS), -(-partitions // _TASK_PARTITIONS))
+    return coalesced(rows, size(ranges), len(list(flat(ranges))))
+
+
+def coalesced(rows: DataFrame, offsets: int, partitions: int) -> DataFrame:
+    """The same rows in as many tasks as so many offsets of so many Kafka partitions are worth."""
+    tasks = max(-(-offsets // _TASK_OFFSETS), -(-partitions // _TASK_PARTITIONS))
     return rows.coalesce(tasks) if tasks < partitions else rows
 
 

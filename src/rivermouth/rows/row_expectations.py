@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import quote, unquote
 
@@ -57,6 +58,18 @@ def route(rows: DataFrame, expectations: Sequence[RowExpectation]) -> DataFrame:
                 cases.append(f"WHEN {failed_column(index)} THEN {_outcome(action, each.name)}")
     case = f"CASE {' '.join(cases)} ELSE '{TABLE}' END" if cases else f"'{TABLE}'"
     return rows.selectExpr("*", f"{case} AS {names.ROUTE}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Exempting:
+    name: str
+    condition: str
+    action: str
+
+
+def exempting(expectations: Sequence[RowExpectation], exempt: str) -> list[RowExpectation]:
+    """The same expectations, which rows meet for which ``exempt`` (SQL) is TRUE."""
+    return [_Exempting(each.name, f"{exempt} OR (\n{each.condition}\n)", each.action) for each in expectations]
 
 
 def passed(rows: DataFrame, expectations: Sequence[RowExpectation]) -> DataFrame:

@@ -32,6 +32,7 @@ WHY: Final = T.StructType(
     ]
 )
 """The columns besides ``row``."""
+_KNOWN: Final = (*WHY.names, ROW)
 
 
 class RowDeadLetters:
@@ -40,6 +41,9 @@ class RowDeadLetters:
     Its columns: ``flow``, ``entry`` (bigint, number of the ledger entry), ``failed_expectations`` (array of strings),
     ``status`` (``open``, ``replaying``, ``replayed`` or ``discarded``), ``dead_lettered_at`` (timestamp), ``replay``
     (bigint, number of the replay that wrote it into the table) and ``row`` (a struct: the query's columns).
+
+    Where the query decodes records there are also those that were refused. They have no ``row``, but ``reason``,
+    ``field``, ``message``, and the record itself: ``kafka_topic`` … ``kafka_value``, as the dead letters of flows.
 
     Args:
         files: Where the table lies.
@@ -56,20 +60,17 @@ class RowDeadLetters:
         """Whether there has been a dead letter yet."""
         return delta_table.exists(self._files, self.location)
 
-    def write(self, rows: DataFrame, failed: str, columns: list[str], entry: QueryEntry) -> None:
-        """Appends the dead letters of one ledger entry.
+    @staticmethod
+    def letters(rows: DataFrame, failed: str, columns: list[str], entry: QueryEntry) -> DataFrame:
+        """Rows as dead letters of one ledger entry.
 
         Args:
             rows: Rows with their failed expectations.
             failed: SQL of the names of these.
             columns: The columns of the query.
             entry: The entry of their batch.
-
-        Guarantees:
-            Run twice with one entry: they are there once. Stopped half-way: all of them or none.
         """
-        spark = rows.sparkSession
-        letters = rows.select(
+        return rows.select(
             F.lit(entry.flow).alias("flow"),
             F.lit(entry.number).cast("bigint").alias("entry"),
             F.expr(failed).alias("failed_expectations"),
@@ -78,8 +79,21 @@ class RowDeadLetters:
             F.lit(None).cast("bigint").alias("replay"),
             F.struct(*(F.col(_quoted(name)) for name in columns)).alias(ROW),
         )
-        state = self._prepared(spark, letters.schema[ROW].dataType)
-        letters = letters.withColumn(ROW, F.col(ROW).cast(state.columns[ROW].dataType))
+
+    def write(self, letters: DataFrame, entry: QueryEntry) -> None:
+        """Appends the dead letters of one ledger entry, as ``letters`` returns them.
+
+        Guarantees:
+            Run twice with one entry: they are there once. Stopped half-way: all of them or none.
+        """
+        spark = letters.sparkSession
+        state = self._prepared(spark, letters.schema)
+        letters = letters.select(
+            *(
+                (F.col(each.name) if each.name in letters.columns else F.lit(None)).cast(each.dataType).alias(each.name)
+                for each in state.columns
+            )
+        )
         said = json.dumps({"dead_letters_of": entry.flow, "entry": entry.number, "attempt": entry.attempt})
         carried = TableTransaction(f"rivermouth/{entry.flow}/{state.table_id}", entry.number, said)
         is_new = entry.number > state.transactions.get(carried.app_id, -1)
@@ -105,12 +119,13 @@ class RowDeadLetters:
         state = table_state(spark, self.location)
         return state.transactions.get(f"rivermouth/{flow}/{state.table_id}", -1)
 
-    def _prepared(self, spark: SparkSession, row: T.DataType) -> TableState:
+    def _prepared(self, spark: SparkSession, columns: T.StructType) -> TableState:
         """The table as it is once it can take such rows."""
-        wanted = T.StructField(ROW, nullable(row))
+        wanted = T.StructField(ROW, nullable(columns[ROW].dataType))
+        more = [T.StructField(each.name, nullable(each.dataType)) for each in columns if each.name not in _KNOWN]
         if not self.exists():
             layout = delta_table.TableLayout(
-                columns=nullable_columns(T.StructType([*WHY, wanted])),
+                columns=nullable_columns(T.StructType([*WHY, wanted, *more])),
                 comment=f"Dead letters of {self._dataset}",
                 properties={
                     "delta.checkpointInterval": "100",
@@ -120,8 +135,10 @@ class RowDeadLetters:
             delta_table.create(spark, self.location, layout, metadata=json.dumps({"dead_letters_of": self._dataset}))
         state = table_state(spark, self.location)
         merged = _united(state.columns[ROW].dataType, wanted.dataType)
-        if merged != state.columns[ROW].dataType:
-            delta_ddl.alter(spark, self.location, added=[], widened=[T.StructField(ROW, merged)])
+        added = [each for each in more if each.name not in state.columns.names]
+        widened = [T.StructField(ROW, merged)] if merged != state.columns[ROW].dataType else []
+        if added or widened:
+            delta_ddl.alter(spark, self.location, added=added, widened=widened)
             state = table_state(spark, self.location)
         return state
 

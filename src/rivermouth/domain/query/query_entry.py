@@ -14,7 +14,7 @@ _KEY: Final = "rivermouth_query"
 _REPLAY: Final = "replayed_dead_letters"
 _FORM: Final = 1
 
-Kind = Literal["created", "batch", "refresh", "reset", "cleared"]
+Kind = Literal["created", "batch", "ended", "refresh", "reset", "cleared"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,9 @@ class QueryEntry:
     Attributes:
         flow: The flow's name.
         number: Of its entries in this table, from 0; the transaction number of the commit.
-        kind: ``created`` with the table, ``batch`` of a streaming query, ``refresh`` of a materialized view; ``reset``
-            (the sources are read again) and ``cleared`` (the same, and the table was emptied).
+        kind: ``created`` with the table, ``batch`` of a streaming query, ``ended`` behind the last batch of one that
+            runs once, ``refresh`` of a materialized view; ``reset`` (the sources are read again) and ``cleared`` (the
+            same, and the table was emptied).
         query_id: Spark's id of the query, which is that of its checkpoint; empty where there is none.
         batch_id: Spark's number of the batch; -1 before the first.
         offsets: The lines of Spark's log of offsets for that batch, as Spark wrote them, without their version; empty
@@ -125,6 +126,14 @@ class QueryEntry:
             fingerprint=fingerprint,
             stateful=stateful,
         )
+
+    def after_end(self) -> QueryEntry:
+        """The entry that says that a streaming query which runs once has read all that there was."""
+        return replace(self, number=self.number + 1, kind="ended", counts=NO_COUNTS, attempt=uuid.uuid4().hex)
+
+    def has_run(self, *, streaming: bool) -> bool:
+        """Whether a flow that runs once has: all its batches are in the table."""
+        return self.kind == ("ended" if streaming else "batch")
 
     def after_refresh(self, refreshed: str, reason: str, read: Mapping[str, tuple[int, str]]) -> QueryEntry:
         """The entry of the refresh that follows; without its counts, its fingerprint and the version it is put onto.

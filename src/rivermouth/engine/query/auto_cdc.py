@@ -18,7 +18,7 @@ from rivermouth import names
 from rivermouth.domain.delta.merge_report import way
 from rivermouth.domain.delta.table_transaction import TableTransaction
 from rivermouth.domain.query.query_entry import QueryCounts
-from rivermouth.engine.query import counted_view, query_batch
+from rivermouth.engine.query import query_batch
 from rivermouth.engine.query.cdc_settings import CdcSettings
 from rivermouth.engine.query.query_events import BatchWritten
 from rivermouth.engine.query.query_table import QueryTable, conformed, prepare
@@ -207,9 +207,12 @@ class CdcBatch:
         if query_batch.is_known(frame, batch_id, query_id, run):
             return
         entry = query_batch.next_entry(batch_id, query_id, run)
-        query_batch.keep_files(frame, entry, run)
+        frame = query_batch.sourced(frame, entry, run)
         context.step("check")
-        routed = row_expectations.route(frame, context.expectations)
+        expectations = context.expectations
+        if names.TRUNCATE in frame.columns:  # one row stands for a whole snapshot, and is none of the user's
+            expectations = row_expectations.exempting(expectations, names.TRUNCATE)
+        routed = row_expectations.route(frame, expectations)
         counts = apply_changes(routed, entry, run, self.target)
         run.counts += counts
         seconds = time.monotonic() - started
@@ -231,18 +234,20 @@ def apply_changes(routed: DataFrame, entry: QueryEntry, run: QueryRun, target: C
     in_table = row_expectations.IN_TABLE
     counting += [F.expr(f"count_if({in_table} AND ({test}))").alias(name) for name, test in tests.items()]
     counting.append(F.expr(f"count_if({in_table} AND {names.TRUNCATE})").alias("truncations"))
-    counted_view.reset(run.views)
+    run.begin_counts()
     with computed(changes, *counting) as (ready, told):
         for name, what in (("null_keys", "a key column"), ("null_sequences", "sequence_by")):
             if told[name]:
                 raise CdcValueNull(flow=run.context.flow, dataset=run.context.dataset, part=what, rows=told[name])
-        counts = counted_view.with_views(row_expectations.counted(expectations, told.asDict()), run.views)
-        counts = replace(counts, late=run.late_rows())
+        counts = run.whole_counts(row_expectations.counted(expectations, told.asDict()))
+        if target.order.snapshots:  # the row that stands for the whole is none of the snapshot's
+            counts = replace(counts, read=counts.read - 1, written=counts.written - 1)
         way_columns = row_expectations.way_columns(expectations)
         rows = ready.where(in_table).drop(*way_columns)
+        entry = query_batch.held(routed, run, entry.counted(counts))
         _merge_behind(rows, entry, run, target)
         run.context.step("write")
-        _copy(rows, entry.counted(counts), run, target, truncated=bool(told["truncations"]))
+        _copy(rows, entry, run, target, truncated=bool(told["truncations"]))
         run.context.step("written")
     if counts.dead_lettered:
         query_batch.write_dead_letters(routed, run)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
 from rivermouth import names
-from rivermouth.engine.query import counted_view
+from rivermouth.domain.query.kafka_size import kafka_size
 from rivermouth.engine.query.query_events import BatchKnown, BatchWritten
 from rivermouth.engine.query.query_table import conformed
 from rivermouth.errors import CountsDisagree
 from rivermouth.ports.internals.observed import Observed
-from rivermouth.rows import row_expectations
+from rivermouth.ports.lake.query_checkpoint import FixedOffsets
+from rivermouth.rows import envelope, row_expectations
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,10 +52,10 @@ def process(frame: DataFrame, batch_id: int, query_id: str, run: QueryRun) -> No
         return
     # 2 sources
     entry = next_entry(batch_id, query_id, run)
-    keep_files(frame, entry, run)
+    frame = sourced(frame, entry, run)
     # 3 check
     context.step("check")
-    counted_view.reset(run.views)
+    run.begin_counts()
     routed = row_expectations.route(frame, context.expectations)
     observed = Observed(routed, row_expectations.counting(context.expectations))
     # 4 write
@@ -62,11 +64,10 @@ def process(frame: DataFrame, batch_id: int, query_id: str, run: QueryRun) -> No
     position, commit = context.ledger.write(
         rows,
         run.position,
-        lambda: entry.counted(
-            replace(
-                counted_view.with_views(row_expectations.counted(context.expectations, observed.get()), run.views),
-                late=run.late_rows(),
-            )
+        lambda: held(
+            routed,
+            run,
+            entry.counted(run.whole_counts(row_expectations.counted(context.expectations, observed.get()))),
         ),
         table_id=run.table_id,
         replace=run.replaces,
@@ -92,25 +93,61 @@ def next_entry(batch_id: int, query_id: str, run: QueryRun) -> QueryEntry:
     )
 
 
-def keep_files(frame: DataFrame, entry: QueryEntry, run: QueryRun) -> None:
-    """Keeps the names of the files that the batch reads, before its rows are committed."""
+def sourced(frame: DataFrame, entry: QueryEntry, run: QueryRun) -> DataFrame:
+    """The rows of a batch; few records of Kafka in few tasks, and so in few files.
+
+    The names of the files that the batch reads are kept, before its rows are committed.
+    """
     checkpoint = run.context.checkpoint
     before = checkpoint.offsets(entry.batch_id - 1) if entry.batch_id > 0 else ()
     found = checkpoint.files_of(entry.offsets, before)
     if found:
         run.context.step("files")
         run.context.source_files.add(frame.sparkSession, entry.flow, entry.number, found)
+    size = None if run.stateful or found else kafka_size(before, entry.offsets)
+    return frame if size is None else envelope.coalesced(frame, *size)
+
+
+def held(routed: DataFrame, run: QueryRun, entry: QueryEntry) -> QueryEntry:
+    """The entry, which is about to be committed; its dead letters are kept if its batch cannot come again."""
+    if entry.counts.dead_lettered and isinstance(run.context.checkpoint, FixedOffsets):
+        run.context.held_letters.hold(_letters(routed, run, entry), entry)
+    return entry
 
 
 def write_dead_letters(routed: DataFrame, run: QueryRun) -> None:
     """Writes the dead letters of the newest entry."""
-    context = run.context
+    context, entry = run.context, run.position.entry
     context.step("dead_letters")
-    way = row_expectations.way_columns(context.expectations)
+    if not isinstance(context.checkpoint, FixedOffsets) or not write_held(routed.sparkSession, run):
+        context.dead_letters.write(_letters(routed, run, entry), entry)
+
+
+def write_held(spark: SparkSession, run: QueryRun) -> bool:
+    """Writes the dead letters of the newest entry that were kept; whether there were any."""
+    context, entry = run.context, run.position.entry
+    letters = context.held_letters.held(spark, entry)
+    if letters is None:
+        return False
+    context.dead_letters.write(letters, entry)
+    context.held_letters.forget(entry.flow)
+    return True
+
+
+def _letters(routed: DataFrame, run: QueryRun, entry: QueryEntry) -> DataFrame:
+    context = run.context
+    way = (*row_expectations.way_columns(context.expectations), names.DELETE, names.TRUNCATE, names.SEQUENCE)
     columns = [name for name in routed.columns if name not in way]
     rows = routed.where(f"{names.ROUTE} = '{row_expectations.DEAD_LETTER}'")
     failed = row_expectations.failed_names(context.expectations)
-    context.dead_letters.write(rows, failed, columns, run.position.entry)
+    letters = context.dead_letters.letters(rows, failed, columns, entry)
+    if run.query is None or not run.decoded:
+        return letters
+    letters = letters.withColumn("reason", F.lit("EXPECTATION"))
+    for each in run.decoded:
+        refused = each.letters(routed.sparkSession, run.query, entry, context.dataset)
+        letters = letters.unionByName(refused, allowMissingColumns=True)
+    return letters
 
 
 def is_known(frame: DataFrame, batch_id: int, query_id: str, run: QueryRun) -> bool:
@@ -121,6 +158,9 @@ def is_known(frame: DataFrame, batch_id: int, query_id: str, run: QueryRun) -> b
         return False
     if repeats or entry.batch_id == batch_id:
         complete_dead_letters(frame, run)
+    if run.stateful:
+        # Spark ends a query whose batch did not bring its state to the batch's end.
+        frame.write.format("noop").mode("overwrite").save()
     context.emit(BatchKnown(context.dataset, context.flow, batch_id))
     return True
 
@@ -132,8 +172,14 @@ def complete_dead_letters(frame: DataFrame, run: QueryRun) -> None:
         frame: The rows of that batch again.
         run: The flow.
     """
-    if lacks_dead_letters(frame.sparkSession, run):
+    if lacks_dead_letters(frame.sparkSession, run) and not write_held(frame.sparkSession, run):
         write_dead_letters(row_expectations.route(frame, run.context.expectations), run)
+
+
+def complete_held(spark: SparkSession, run: QueryRun) -> None:
+    """Writes the dead letters of the newest batch, if they are missing and were kept."""
+    if lacks_dead_letters(spark, run):
+        write_held(spark, run)
 
 
 def lacks_dead_letters(spark: SparkSession, run: QueryRun) -> bool:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rivermouth.domain.query.query_entry import NO_COUNTS, QueryCounts
+from rivermouth.engine.query import counted_view, decoded_stream
 from rivermouth.engine.query.query_events import Note, QueryEvent, QueryListener
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
 
     from rivermouth.engine.query.counted_view import CountedView
+    from rivermouth.engine.query.decoded_stream import DecodedStream
     from rivermouth.ports.delta.query_ledger import QueryLedger, QueryPosition
     from rivermouth.ports.lake.lake_files import LakeFiles
     from rivermouth.ports.lake.query_checkpoint import FixedOffsets, QueryCheckpoint
     from rivermouth.rows.row_expectations import RowExpectation
+    from rivermouth.side_tables.held_letters import HeldLetters
     from rivermouth.side_tables.row_dead_letters import RowDeadLetters
     from rivermouth.side_tables.source_files import SourceFiles
 
@@ -53,6 +57,7 @@ class QueryContext:
         ledger: Its ledger in the table.
         checkpoint: Its checkpoint.
         dead_letters: Those of the table.
+        held_letters: Dead letters of batches that cannot come again.
         source_files: The files that queries of the table have read.
         expectations: Conditions on its rows.
         listener: Gets the events.
@@ -67,6 +72,7 @@ class QueryContext:
     ledger: QueryLedger
     checkpoint: QueryCheckpoint | FixedOffsets
     dead_letters: RowDeadLetters
+    held_letters: HeldLetters
     source_files: SourceFiles
     expectations: Sequence[RowExpectation] = ()
     listener: QueryListener = lambda _: None
@@ -96,6 +102,8 @@ class QueryRun:
             watermark.
         repeats: The batch that brings the rows of the newest entry again, for its dead letters; None where none does.
         views: Views with expectations that its query reads.
+        decoded: Records that its query decodes.
+        query: What Spark has started; None before, and of a batch that is no stream's.
         counts: Of the batches of this run.
         late_rows: Tells how many rows a watermark has left out in the batch in hand.
         failure: The first error of a batch.
@@ -111,7 +119,19 @@ class QueryRun:
     replaces: bool = False
     repeats: int | None = None
     views: Sequence[CountedView] = ()
+    decoded: Sequence[DecodedStream] = ()
+    query: StreamingQuery | None = None
     counts: QueryCounts = NO_COUNTS
     late_rows: Callable[[], int] = lambda: 0
     failure: BaseException | None = None
     stopping: threading.Event = field(default_factory=threading.Event)
+
+    def begin_counts(self) -> None:
+        """Begins to count a batch in the views and records that the query reads."""
+        counted_view.reset(self.views)
+        decoded_stream.reset(self.decoded)
+
+    def whole_counts(self, counts: QueryCounts) -> QueryCounts:
+        """The counts of a batch's rows, with those of views that it read, of refused records, and of late rows."""
+        counts = decoded_stream.with_refused(counted_view.with_views(counts, self.views), self.decoded)
+        return replace(counts, late=self.late_rows())

@@ -136,7 +136,9 @@ def _complete(spark: SparkSession, table: LetterTable, app: str) -> None:
 def _routed(spark: SparkSession, table: LetterTable, columns: object, failed: str | None) -> tuple[DataFrame, int]:
     """Each letter, whether it is picked, and where its row would go by the expectations of now."""
     letters, version = _letters(spark, table)
-    whole = letters.select(F.struct("*").alias(_LETTER), _open(failed).alias(_PICKED), f"{ROW}.*")
+    # A record that was not decoded is no row.
+    picked = _open(failed) & F.col(ROW).isNotNull()
+    whole = letters.select(F.struct("*").alias(_LETTER), picked.alias(_PICKED), f"{ROW}.*")
     there = {name.lower() for name in whole.columns}
     missing = {
         each.name: F.lit(None).cast(each.dataType)

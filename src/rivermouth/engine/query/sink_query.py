@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 
 from rivermouth.domain.query.query_entry import QueryCounts
 from rivermouth.engine.query.streaming import TriggerReports, cause, trigger_of, until_ended
-from rivermouth.errors import CheckpointOfAnotherFlow, QueryFailed
+from rivermouth.errors import CheckpointOfAnotherFlow, QueryFailed, SinkPositionLost
 from rivermouth.ports.lake.query_checkpoint import QueryCheckpoint
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ def run_sink_query(
     Raises:
         QueryFailed: For a reason of Spark's, or of the function.
         CheckpointOfAnotherFlow: Another flow left its mark there.
+        SinkPositionLost: The checkpoint cannot be read.
 
     Guarantees:
         Each batch reaches the sink at least once, with the same number.
@@ -84,7 +85,10 @@ def run_sink_query(
         return QueryCounts(read=reports.read, written=reports.read), reports.late
     except (PySparkException, Py4JJavaError) as error:
         kind, detail = cause(error)
-        raise QueryFailed(flow=context.flow, error=kind, detail=detail) from error
+        failed = QueryFailed(flow=context.flow, error=kind, detail=detail)
+        if isinstance(context.checkpoint, QueryCheckpoint) and (damage := context.checkpoint.damage(str(error))):
+            raise _position_lost(context, damage) from failed
+        raise failed from error
 
 
 def _with_steps(
@@ -104,5 +108,13 @@ def _claim(context: QueryContext) -> None:
     found = context.checkpoint.inspect()
     if found.owner not in (None, context.owner):
         raise CheckpointOfAnotherFlow(flow=context.flow, checkpoint=context.places.checkpoint, owner=found.owner)
+    if found.state == "damaged":
+        raise _position_lost(context, found.detail)
     if found.owner is None:
         context.checkpoint.claim(context.owner)
+
+
+def _position_lost(context: QueryContext, detail: str) -> SinkPositionLost:
+    return SinkPositionLost(
+        flow=context.flow, sink=context.dataset, checkpoint=context.places.checkpoint, detail=detail
+    )

@@ -14,6 +14,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from rivermouth.domain.query.query_entry import QueryEntry
+from rivermouth.engine.flow import task_failures
 from rivermouth.engine.query.query_batch import lacks_dead_letters
 from rivermouth.engine.query.query_events import CheckpointMade, QueryChanged
 from rivermouth.errors import (
@@ -47,7 +48,9 @@ _CHANGED_ROWS: Final = (
     "DELTA_SOURCE_TABLE_IGNORE_CHANGES",
     "DELTA_SOURCE_IGNORE_DELETE",
 )
-
+_STATE_UNREADABLE: Final = re.compile(
+    r"\[(CANNOT_LOAD_STATE_STORE|STATE_STORE_|STDS_|CHECKPOINT_FILE_CHECKSUM|STREAMING_CHECKPOINT_MISSING|STREAMING_STATEFUL_OPERATOR_)"
+)
 
 ONE_BATCH: Final = "one batch"
 """In the place of Spark's id of a query, where there is none."""
@@ -79,6 +82,15 @@ def run_query(
         Stopped anywhere and run again: continues where the ledger is, whatever the checkpoint says.
     """
     prepare(frame.sparkSession, run)
+    try:
+        return _run(frame, run, batch, interval_s, output_mode)
+    except QueryFailed as error:
+        if not _mended(frame.sparkSession, run, error):
+            raise
+    return _run(frame, run, batch, interval_s, output_mode)
+
+
+def _run(frame: DataFrame, run: QueryRun, batch: Batch, interval_s: float | None, output_mode: str) -> int:
     callback = _Callback(run, batch)
     writer = frame.writeStream.queryName(f"{run.context.dataset} {run.context.flow}".replace("`", ""))
     writer = writer.option("checkpointLocation", run.context.places.checkpoint).outputMode(output_mode)
@@ -86,7 +98,7 @@ def run_query(
         query = writer.trigger(**trigger_of(interval_s)).foreachBatch(callback).start()
     except (PySparkException, Py4JJavaError) as error:
         raise failure(error, run) from error
-    callback.query_id = str(query.id)
+    callback.query_id, run.query = str(query.id), query
     if run.stateful:
         run.late_rows = partial(late_rows, query)
     callback.ready()
@@ -233,17 +245,48 @@ def prepare(spark: SparkSession, run: QueryRun) -> None:
         found.state, "it is not at the table's newest batch"
     )
     if entry.stateful or run.stateful:
-        raise QueryStateLost(
-            flow=context.flow,
-            dataset=context.dataset,
-            checkpoint=context.checkpoint.location,
-            table=context.places.table,
-            detail=reason,
-        )
+        raise _state_lost(run, reason)
     aside = context.checkpoint.set_aside() if found.state == "damaged" else None
     run.repeats = _seed(spark, context.checkpoint, run)
     context.checkpoint.claim(context.owner, entry.attempt, run.repeats)
     context.emit(CheckpointMade(context.dataset, context.flow, reason, aside))
+
+
+def _mended(spark: SparkSession, run: QueryRun, error: QueryFailed) -> bool:
+    """Whether a query has failed because of files of its checkpoint, which is made of the ledger now.
+
+    Raises:
+        QueryStateLost: The query keeps state.
+    """
+    context, entry = run.context, run.position.entry
+    checkpoint = context.checkpoint
+    if isinstance(checkpoint, FixedOffsets):
+        return False
+    text = _whole_text(error.__cause__ or error)
+    damage = checkpoint.damage(text, len(entry.offsets) - 1 if entry.offsets else None)
+    if not damage and run.stateful and _STATE_UNREADABLE.search(text):
+        damage = "its state cannot be read"
+    if not damage:
+        return False
+    if entry.offsets and (run.stateful or entry.stateful):
+        raise _state_lost(run, damage) from error
+    aside, run.failure = checkpoint.set_aside(), None
+    if entry.offsets:
+        run.repeats = _seed(spark, checkpoint, run)
+    checkpoint.claim(context.owner, entry.attempt if entry.offsets else None, run.repeats)
+    context.emit(CheckpointMade(context.dataset, context.flow, damage, aside))
+    return True
+
+
+def _state_lost(run: QueryRun, detail: str) -> QueryStateLost:
+    context = run.context
+    return QueryStateLost(
+        flow=context.flow,
+        dataset=context.dataset,
+        checkpoint=context.places.checkpoint,
+        table=context.places.table,
+        detail=detail,
+    )
 
 
 def _seed(spark: SparkSession, checkpoint: QueryCheckpoint, run: QueryRun) -> int | None:
@@ -284,6 +327,8 @@ def failure(error: BaseException, run: QueryRun) -> RivermouthError:
     name = row_expectations.failed_expectation(text)
     if name is not None:
         return RowExpectationFailed(flow=context.flow, name=name)
+    if run.decoded and (typed := task_failures.failure(text)) is not None:
+        return typed
     if any(code in text for code in _CHANGED_ROWS):
         return SourceChangedRows(flow=context.flow, detail=first_line(error))
     kind, detail = cause(error)

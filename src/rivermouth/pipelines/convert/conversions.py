@@ -53,7 +53,7 @@ def to_pipeline(found: FlowInFile, language: Language, leave_out: Collection[str
         FlowSettingsNotConvertible: It has other settings that a pipeline does not have.
     """
     flow = found.flow
-    draft, differences = draft_of(found, leave_out)
+    draft, differences = draft_of(found, leave_out, decodes=language == "python")
     origin = f"flow {flow.name} of {found.file}"
     text = to_python(draft, origin) if language == "python" else to_sql(draft, origin)
     if language == "sql" and "${" in text:

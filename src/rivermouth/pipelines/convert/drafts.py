@@ -91,7 +91,16 @@ def _draft(pipeline: Pipeline, dataset: Dataset) -> Draft:
     cluster = {name: value for name, value in options.items() if name.lower().startswith("kafka.")}
     kafka = {name: value for name, value in options.items() if name not in cluster}
     table = replace(dataset, query=None, expectations=(*dataset.expectations, *read.expectations))
-    return Draft(table, kafka, relation.steps, dict(query.conf), flow.cdc if flow else None, cluster, read.through)
+    return Draft(
+        table,
+        kafka,
+        relation.steps,
+        dict(query.conf),
+        flow.cdc if flow else None,
+        cluster,
+        read.through,
+        decode=relation.decode,
+    )
 
 
 def _changes(pipeline: Pipeline, flow: Flow) -> Relation:

@@ -29,6 +29,7 @@ from rivermouth.pipelines.convert.model import (
     trimmed,
     word,
 )
+from rivermouth.pipelines.python.decode import SETTINGS
 from rivermouth.pipelines.python.registry import texts
 from rivermouth.pipelines.spec import Dataset, Expectation, SourceLine
 from rivermouth.pipelines.sql.tokens import quoted_string
@@ -52,6 +53,7 @@ _LEFT_OUT: Final = {
     "maintenance": "a run of a pipeline does not optimize or vacuum its tables",
     "previously": "a table of a pipeline has no former name",
 }
+_DECODED_EVOLUTION: Final = "a query has fixed columns: no column is added, widened, rescued or refused"
 _LEFT_OUT_OF_JSON: Final = {
     "timestamp_precision": "from_json cuts digits behind the microsecond off",
     "reads_names_as": "from_json reads fields by their own names",
@@ -60,18 +62,21 @@ _NOT_READ: Final = ("framing", "documents_in_strings", "subject", "schema_hints"
 _CARRIED_OF_JSON: Final = ("type", "schema", "timestamp_format", "date_format", "no_declared_field")
 
 
-def draft_of(found: FlowInFile, leave_out: Collection[str] = ()) -> tuple[Draft, list[Difference]]:
+def draft_of(
+    found: FlowInFile, leave_out: Collection[str] = (), *, decodes: bool = False
+) -> tuple[Draft, list[Difference]]:
     """The flow as a table of a pipeline, and what is different there.
 
     Args:
         found: A flow of a project file.
         leave_out: Settings that may be left out: ``group_id``, ``table.column_comments``.
+        decodes: Whether its query may read records as flows do, by ``decode``. Else Spark's own functions read them.
 
     Raises:
         FlowNotConvertible: A pipeline cannot make the same table of the same topic.
         FlowSettingsNotConvertible: It has settings that a pipeline does not have, and that may not be left out.
     """
-    return _Carrying(found.flow, found.place, leave_out, [*found.differences]).draft()
+    return _Carrying(found.flow, found.place, leave_out, decodes, [*found.differences]).draft()
 
 
 @dataclass
@@ -79,6 +84,7 @@ class _Carrying:
     flow: Flow
     place: Callable[..., str | None]
     leave_out: Collection[str]
+    may_decode: bool
     differences: list[Difference] = field(default_factory=list)
     refused: list[Difference] = field(default_factory=list)
 
@@ -89,7 +95,7 @@ class _Carrying:
         """See ``draft_of``."""
         self._refuse()
         kafka = self._kafka()
-        steps, expectations = self._steps()
+        steps, expectations = self._decoded_steps() if self._decodes else self._steps()
         cdc, properties = None, texts(self.flow.table.properties)
         if self.flow.keyed is not None:
             cdc, more, held = auto_cdc(self.flow, self._differs)
@@ -114,7 +120,27 @@ class _Carrying:
             cluster_by=self.flow.table.cluster_by,
             expectations=tuple(expectations),
         )
-        return Draft(dataset, kafka, tuple(steps), conf, cdc, flow=self.flow.name), self.differences
+        made = Draft(dataset, kafka, tuple(steps), conf, cdc, flow=self.flow.name, decode=self._decode)
+        return made, self.differences
+
+    @property
+    def _decodes(self) -> bool:
+        """Whether its records are read by ``decode``: of a change that deletes by its envelope a query has no mark."""
+        keyed = self.flow.keyed
+        if keyed is not None and (keyed.snapshots or self.flow.change_envelope is not None or self._has_tombstones):
+            return False
+        return self.may_decode
+
+    @property
+    def _decode(self) -> dict[str, Any]:
+        return {name: self.body[name] for name in SETTINGS if name in self.body} if self._decodes else {}
+
+    def _decoded_steps(self) -> tuple[list[Step], list[Expectation]]:
+        if self.flow.infers:
+            raise self._refused("its schema is inferred: write the schema that `rivermouth schema` shows", "format")
+        if self.flow.keyed is not None and self.flow.keyed.tombstones_delete:
+            self._differs("a record without a value is left out, and deletes no key", "sink")
+        return [Step(("*", *derived))] if (derived := self._computed()) else [], self._own
 
     def _differs(self, text: str, *path: Any) -> None:
         self.differences.append(Difference(self.place(*path), ".".join(map(str, path)), text))
@@ -137,11 +163,11 @@ class _Carrying:
     def _refuse(self) -> None:
         flow = self.flow
         for name, text in _REFUSED.items():
-            if (value := getattr(flow, name)) not in (None, ()):
+            if (value := getattr(flow, name)) not in (None, ()) and not (self._decodes and name in SETTINGS):
                 raise self._refused(text.format(value=getattr(value, "shown", "")), name)
         if flow.is_family:
             raise self._refused("it has a table for each topic, and a query of a pipeline has one", "table")
-        if flow.format.type not in FORMATS:
+        if flow.format.type not in FORMATS and not self._decodes:
             raise self._refused(f"Spark has no function that reads the format {flow.format.type} as it does", "format")
         if flow.keyed is not None and flow.keyed.snapshots:
             raise self._refused("its records are snapshots, and a query of a stream has none", "sink", "from")
@@ -151,11 +177,13 @@ class _Carrying:
     def _left_out(self) -> None:
         for name, text in _LEFT_OUT.items():
             if name in self.body:
-                self._leaves(text, name)
+                self._leaves(_DECODED_EVOLUTION if name == "evolution" and self._decodes else text, name)
         if self.flow.on_data_loss == "record":
             self._differs("records that are lost are passed over, and not written down", "on_data_loss")
         if self.flow.table.column_comments:
             self._leaves("a converted table has no comments on its columns", "table", "column_comments")
+        if self._decodes:
+            return
         if self.flow.format.type == "json":
             said = "a row of nulls" if self._judged is None else f"a dead letter that fails {self._judged}"
             if self._judged == "where":
@@ -192,7 +220,7 @@ class _Carrying:
             found["startingOffsets"] = start.kind
         if flow.on_data_loss == "record":
             found["failOnDataLoss"] = "false"
-        if "kafka_headers" in flow.metadata_columns:
+        if "kafka_headers" in flow.metadata_columns or self._decodes:  # dead letters have them too
             found["includeHeaders"] = "true"
         trigger = flow.trigger
         limits = {
@@ -223,7 +251,6 @@ class _Carrying:
         return "CAST(key AS STRING)" if self.flow.key_as_text else "key"
 
     def _steps(self) -> tuple[list[Step], list[Expectation]]:
-        own = [Expectation(each.name, trimmed(each.condition), each.action) for each in self.flow.expectations]  # type: ignore[arg-type]
         where = self._values()
         beside = [f"{sql} AS {word(name)}" if sql != name else sql for name, sql in self._metadata.items()]
         if self._has_tombstones:
@@ -239,18 +266,19 @@ class _Carrying:
             steps.append(
                 Step((*(self._starred(trimmed(each), meta) for each in self.flow.select), *self._with_position(meta)))
             )
-        derived = [
-            f"{trimmed(sql)} AS {word(name)}"
-            for part in self.flow.table.partition_by
-            if isinstance(part, dict)
-            for name, sql in part.items()
-        ]
-        if self.flow.keyed is not None:
-            computed = [part for part in self.flow.keyed.keys if isinstance(part, dict)]
-            derived += [f"{trimmed(sql)} AS {word(name)}" for part in computed for name, sql in part.items()]
-        if derived:
+        if derived := self._computed():
             steps.append(Step(("*", *derived)))
-        return steps, [*expectations, *own]
+        return steps, [*expectations, *self._own]
+
+    @property
+    def _own(self) -> list[Expectation]:
+        return [Expectation(each.name, trimmed(each.condition), each.action) for each in self.flow.expectations]  # type: ignore[arg-type]
+
+    def _computed(self) -> list[str]:
+        """SQL of the columns in which partitions and keys are computed."""
+        parts = [*self.flow.table.partition_by, *(self.flow.keyed.keys if self.flow.keyed is not None else ())]
+        computed = [part for part in parts if isinstance(part, dict)]
+        return [f"{trimmed(sql)} AS {word(name)}" for part in computed for name, sql in part.items()]
 
     def _values(self) -> str | None:
         """The condition on records of which only those with a value are read; None where all are."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from rivermouth.names import is_plain, quoted
 from rivermouth.pipelines.spec import AutoCdc, Dataset, SourceLine
@@ -83,6 +83,7 @@ class Draft:
         cluster: Options ``kafka.*`` of the source.
         through: Tables of the pipeline that its query reads, on the way from Kafka.
         flow: The name of the flow that it was; empty where it was none.
+        decode: Settings with which the records are decoded before the SELECTs; empty where they are not.
     """
 
     dataset: Dataset
@@ -93,6 +94,7 @@ class Draft:
     cluster: Mapping[str, str] = field(default_factory=dict)
     through: tuple[str, ...] = ()
     flow: str = ""
+    decode: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def at(self) -> SourceLine:
@@ -141,12 +143,14 @@ class Relation:
         options: Of Spark's Kafka source; None where a table is read.
         table: The name of the table that is read, as it is written.
         steps: In their order.
+        decode: Settings with which the records are decoded before them.
     """
 
     at: SourceLine
     options: Mapping[str, str] | None = None
     table: str | None = None
     steps: tuple[Step, ...] = field(default=())
+    decode: Mapping[str, Any] = field(default_factory=dict)
 
     def then(self, step: Step) -> Relation:
         """The same, with a SELECT over it."""

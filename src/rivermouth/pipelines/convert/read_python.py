@@ -252,9 +252,19 @@ class _Body:
             return called(*arguments, **named)
         if module.startswith(_OURS) and name in ("read", "read_stream", "readStream"):
             return self._table(node, str(arguments[0]), stream=name != "read")
+        if module.startswith(_OURS) and name == "decode":
+            return self._decoded(node, arguments, named)
         if isinstance(called, FunctionType) and not module.startswith((_OURS, "pyspark")):
             return _called(called, arguments, named, self._at(node), self.depth + 1)
         raise self._no(node, f"{name}() is not read")
+
+    def _decoded(self, node: ast.Call, arguments: list[Any], named: dict[str, Any]) -> Relation:
+        match arguments:
+            case [Relation(options=options, steps=(), decode={}) as records] if options is not None:
+                return replace(records, decode=named)
+            case [Relation(options=options, steps=(), decode={}) as records, form] if options is not None:
+                return replace(records, decode={"format": form, **named})
+        raise self._no(node, "decode() gets other rows than those of a topic")
 
     def _session(self, node: ast.Call, name: str, arguments: list[Any]) -> Relation:
         if name == "table" and arguments:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from rivermouth.decoding.declared.declared import names_in_ddl
+from rivermouth.names import COORDINATES, DEFAULT_METADATA_COLUMNS
 from rivermouth.pipelines.convert.items import Item, expression, item
 from rivermouth.pipelines.convert.model import POSITION, TOMBSTONE, Draft, NotReadable, Step, all_null_but, listed, word
 
@@ -74,10 +75,29 @@ def read_steps(draft: Draft) -> Rows:
     Raises:
         NotReadable: A SELECT does something that a flow does not.
     """
+    if draft.decode:
+        return _of_decoded(draft)
     reading = _Reading(draft)
     for step in _merged(draft.steps):
         reading.step(step)
     return reading.finished()
+
+
+def _of_decoded(draft: Draft) -> Rows:
+    """The metadata columns of decoded records, and what is computed of their columns."""
+    said = draft.decode.get("metadata_columns")
+    beside = (POSITION,) if draft.decode.get("explode") else ()
+    chosen = [*(DEFAULT_METADATA_COLUMNS if said is None else said), *COORDINATES, *beside]
+    metadata = {name: name for name in dict.fromkeys(chosen)}
+    if isinstance(said, Mapping):
+        metadata |= {name: called or name for name, called in said.items()}
+    rows = Rows("decode", metadata=metadata)
+    for step in draft.steps:
+        found = [item(text) for text in step.items]
+        if step.where is not None or found[0].text != "*" or any(len(each.names) != 1 for each in found[1:]):
+            raise NotReadable(draft.at, "it selects of decoded rows: use the setting select of decode()")
+        rows.derived |= {each.names[0]: each.text for each in found[1:]}
+    return rows
 
 
 def _merged(steps: Sequence[Step]) -> list[Step]:

@@ -70,14 +70,8 @@ class _Writing:
 
     def flow(self) -> tuple[dict[str, Any], list[Difference]]:
         """See ``flow_of``."""
-        body: dict[str, Any] = {**self._source(), "format": self._format()}
-        if self.rows.key and self._differs_from_default_key:
-            body["key_format"] = "text" if self.rows.key_is_text else "raw"
-        if self.rows.explode:
-            body["explode"] = self.rows.explode
-        if self.rows.select and self.rows.select != ["*"]:
-            body["select"] = self.rows.select
-        body |= self._null_values() | self._metadata()
+        body: dict[str, Any] = self._source()
+        body |= self.draft.decode or self._records()
         if expectations := self._expectations():
             body["expectations"] = expectations
         body["table"] = self._table()
@@ -87,6 +81,17 @@ class _Writing:
             body["trigger"] = trigger
         self._of_flows()
         return body, self.differences
+
+    def _records(self) -> dict[str, Any]:
+        """How the records are read."""
+        body: dict[str, Any] = {"format": self._format()}
+        if self.rows.key and self._differs_from_default_key:
+            body["key_format"] = "text" if self.rows.key_is_text else "raw"
+        if self.rows.explode:
+            body["explode"] = self.rows.explode
+        if self.rows.select and self.rows.select != ["*"]:
+            body["select"] = self.rows.select
+        return body | self._null_values() | self._metadata()
 
     def _differs(self, setting: str, text: str) -> None:
         self.differences.append(Difference(str(self.draft.at), setting, text))

@@ -11,7 +11,7 @@ from rivermouth.pipelines.convert.model import Draft
 from rivermouth.pipelines.spec import AutoCdc, Expectation
 
 _WIDTH: Final = 116
-_TAKEN: Final = ("dp", "spark", "dbutils", "display")
+_TAKEN: Final = ("dp", "spark", "dbutils", "display", "decode")
 """Names that a file uses, and that no function of it may have."""
 _EXPECT: Final = {
     "warn": "expect",
@@ -49,7 +49,10 @@ def to_python(draft: Draft, origin: str) -> str:
         draft: The table.
         origin: What it was made of, for its first line.
     """
-    parts = [f'"""Made by `rivermouth convert` of {origin}."""', "from pyspark import pipelines as dp", ""]
+    imports = ["from pyspark import pipelines as dp"]
+    if draft.decode:
+        imports += ["", "from rivermouth.pipelines import decode"]
+    parts = [f'"""Made by `rivermouth convert` of {origin}."""', "\n".join(imports), ""]
     name = draft.dataset.name
     if draft.cdc is None:
         arguments = {"name": name, **_arguments(draft), "spark_conf": dict(draft.conf)}
@@ -95,14 +98,39 @@ def _expectation(each: Expectation) -> str:
 
 
 def _query(draft: Draft, name: str) -> str:
-    lines = [f"def {_identifier(name)}():", "    return (", '        spark.readStream.format("kafka")']
+    head = "    records = (" if draft.decode else "    return ("
+    lines = [f"def {_identifier(name)}():", head, '        spark.readStream.format("kafka")']
     lines += [f"        .option({literal(key)}, {literal(value)})" for key, value in draft.kafka.items()]
     lines.append("        .load()")
+    if draft.decode:
+        lines += ["    )", *_decoded(draft)]
+        return "\n".join(lines)
     for step in draft.steps:
         if step.where is not None:
             lines.append(f"        .where({literal(step.where)})")
-        lines.append(_call("        .selectExpr", {f"{number}": item for number, item in enumerate(step.items)}))
+        lines.append(_call("        .selectExpr", dict(_positional(step.items))))
     return "\n".join([*lines, "    )"])
+
+
+def _decoded(draft: Draft) -> list[str]:
+    """The statements behind the one that reads the records."""
+    read = _call("    decode", {"": _Name("records"), **draft.decode}).replace("    decode", "    return decode", 1)
+    if not draft.steps:
+        return [read]
+    lines = [read.replace("    return decode", "    rows = decode", 1)]
+    *before, last = [_call("rows.selectExpr", dict(_positional(step.items))) for step in draft.steps]
+    return [*lines, *(f"    rows = {each}" for each in before), f"    return {last}"]
+
+
+class _Name(str):
+    """A name in the text, and no text."""
+
+    __slots__ = ()
+
+
+def _positional(items: Iterable[str]) -> list[tuple[str, str]]:
+    """Positional arguments, by their places."""
+    return [(f"{number}", each) for number, each in enumerate(items)]
 
 
 def _call(head: str, arguments: Mapping[str, Any]) -> str:
@@ -121,6 +149,8 @@ def _call(head: str, arguments: Mapping[str, Any]) -> str:
 
 def literal(value: Any) -> str:
     """A value as Python, texts between double quotes where that needs no backslash."""
+    if isinstance(value, _Name):
+        return str(value)
     if isinstance(value, str):
         quoted = repr(value)
         plain = "\\" not in quoted and '"' not in value

@@ -26,6 +26,10 @@ class Reader:
         """A frame of the dataset ``name``."""
         raise NotImplementedError
 
+    def decode(self, frame: Any, settings: Mapping[str, Any]) -> Any:
+        """The columns of a frame of Kafka records, decoded as a flow with these settings does."""
+        raise NotImplementedError
+
 
 @dataclass
 class Registry:

@@ -10,7 +10,7 @@ from rivermouth.domain.query import query_state
 from rivermouth.domain.query.refresh_decision import ViewState, decide
 from rivermouth.domain.query.view_tree import plain_path, table_name
 from rivermouth.engine.query.query_table import changes
-from rivermouth.pipelines.running.flows.flow_runs import context_of, evaluated_flow, fingerprint_of
+from rivermouth.pipelines.running.flows.flow_runs import context_of, evaluated_flow, fingerprint_of, own_position
 from rivermouth.pipelines.running.flows.views import view_of
 from rivermouth.pipelines.running.output_modes import output_mode, sink_output_mode
 from rivermouth.pipelines.running.reset import may_be_reset
@@ -22,11 +22,11 @@ from rivermouth.ports.internals.query_plans import keeps_state, state_operators
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from rivermouth.engine.query.query_run import QueryContext
     from rivermouth.pipelines.graph import FlowNode, Node
     from rivermouth.pipelines.running.load import Loaded
     from rivermouth.pipelines.running.reads import Evaluated
     from rivermouth.pipelines.selection import Selection
+    from rivermouth.ports.delta.query_ledger import QueryPosition
 
 Action = Literal[
     "create",
@@ -102,6 +102,7 @@ def plan(loaded: Loaded, selection: Selection) -> list[PlannedDataset]:
     Raises:
         DatasetNotInPipeline: One is named that the pipeline does not define.
         TableSchemaChanged: A query brings columns that its table cannot take.
+        TableOfFlow: A flow of a project file wrote a table that the update would write.
     """
     graph, name = loaded.graph, loaded.pipeline.name
     cleared = chosen_names(graph, name, selection.full_refresh)
@@ -115,17 +116,19 @@ def plan(loaded: Loaded, selection: Selection) -> list[PlannedDataset]:
         flows = []
         for flow in node.flows if node.kind != "view" else ():
             if some and node.name not in some:
-                planned = PlannedFlow(flow.name, flow.kind, "not selected", "other datasets are named")
-            elif clears and node.kind == "materialized_view":
+                flows.append(PlannedFlow(flow.name, flow.kind, "not selected", "other datasets are named"))
+                continue
+            position = _position(loaded, node, flow)
+            if clears and node.kind == "materialized_view":
                 planned = PlannedFlow(flow.name, flow.kind, "full", "all rows are removed, and computed again")
-            elif clears:
+            elif clears and node.kind != "sink":
                 planned = PlannedFlow(flow.name, flow.kind, "clear", "all rows are removed, and its sources read again")
             elif node.name in reset and node.kind == "materialized_view":
                 planned = PlannedFlow(flow.name, flow.kind, "full", "it is computed again")
-            elif node.name in reset:
+            elif clears or node.name in reset:
                 planned = PlannedFlow(flow.name, flow.kind, "read again", "rows stay, and sources are read again")
             else:
-                planned = _flow(loaded, node, flow, pending)
+                planned = _flow(loaded, node, flow, position, pending)
             flows.append(planned)
         found.append(_dataset(loaded, node, tuple(flows)))
         if node.location:
@@ -159,22 +162,38 @@ def _new_columns(loaded: Loaded, node: Node) -> tuple[str, ...]:
     return tuple(f"{each.name} {each.dataType.simpleString()}" for each in [*added, *widened])
 
 
-def _flow(loaded: Loaded, node: Node, flow: FlowNode, pending: Mapping[str, frozenset[Effect]]) -> PlannedFlow:
+def _position(loaded: Loaded, node: Node, flow: FlowNode) -> QueryPosition | None:
+    """Where a flow is in its table, which no flow of a project file may have written; None of a sink."""
     if node.kind == "sink":
+        return None
+    context = context_of(loaded, node, flow, lambda _: None)
+    if not delta_table.exists(context.files, context.places.table):
+        return context.ledger.position()
+    with loaded.workspace.errors(flow.at, flow.name):
+        return own_position(context, loaded.workspace.session)
+
+
+def _flow(
+    loaded: Loaded,
+    node: Node,
+    flow: FlowNode,
+    position: QueryPosition | None,
+    pending: Mapping[str, frozenset[Effect]],
+) -> PlannedFlow:
+    if position is None:
         frame = evaluated_flow(loaded, node, flow).frame
         state = query_state.texts(state_operators(frame), sink_output_mode(flow, frame))
         return PlannedFlow(flow.name, flow.kind, "run", "what is new since its checkpoint", bool(state), state=state)
     if flow.kind == "auto_cdc_from_snapshot":
         return PlannedFlow(flow.name, flow.kind, "run", "the newest snapshots")
-    context = context_of(loaded, node, flow, lambda _: None)
     evaluated = evaluated_flow(loaded, node, flow)
     if flow.kind == "refresh":
-        return _view(_state(loaded, node, evaluated, context), flow, pending)
-    entry = context.ledger.position().entry
+        return _view(_state(loaded, node, flow, evaluated, position), flow, pending)
+    entry = position.entry
     stateful = keeps_state(evaluated.frame)
     mode = output_mode(flow, evaluated.frame, is_alone=len(node.flows) == 1)
     state = query_state.texts(state_operators(evaluated.frame), mode)
-    if flow.once and entry.kind == "batch":
+    if flow.once and entry.has_run(streaming=evaluated.frame.isStreaming):
         return PlannedFlow(flow.name, flow.kind, "nothing", "it runs once, and has run", stateful, state=state)
     if not entry.offsets:
         action: Action = "create"
@@ -188,10 +207,11 @@ def _flow(loaded: Loaded, node: Node, flow: FlowNode, pending: Mapping[str, froz
     return PlannedFlow(flow.name, flow.kind, action, reason, stateful, state=state)
 
 
-def _state(loaded: Loaded, node: Node, evaluated: Evaluated, context: QueryContext) -> ViewState:
+def _state(loaded: Loaded, node: Node, flow: FlowNode, evaluated: Evaluated, position: QueryPosition) -> ViewState:
+    context = context_of(loaded, node, flow, lambda _: None)
     session, table = loaded.workspace.session, context.places.table
     columns = table_state(session, table).columns if delta_table.exists(context.files, table) else None
-    return view_of(loaded, node, evaluated, context, context.ledger.position(), columns).state
+    return view_of(loaded, node, evaluated, context, position, columns).state
 
 
 def _view(state: ViewState, flow: FlowNode, pending: Mapping[str, frozenset[Effect]]) -> PlannedFlow:

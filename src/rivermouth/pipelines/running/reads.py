@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from rivermouth.domain.query.view_tree import PlanNode
     from rivermouth.engine.query.counted_view import CountedView
+    from rivermouth.engine.query.decoded_stream import DecodedStream
     from rivermouth.pipelines.graph import Node
     from rivermouth.pipelines.spec import SourceLine
 
@@ -29,11 +30,13 @@ class Evaluated:
         frame: What it returned.
         inputs: What it read.
         views: Views with expectations that it read as streams.
+        decoded: Records that it decodes.
     """
 
     frame: DataFrame
     inputs: tuple[Input, ...]
     views: tuple[CountedView, ...] = ()
+    decoded: tuple[DecodedStream, ...] = ()
 
 
 @dataclass(slots=True)
@@ -46,6 +49,7 @@ class Reads:
         schema: The schema of names without one, if the query says another than the pipeline's.
         found: By name, and whether it is a stream.
         views: Views with expectations that it reads as streams.
+        decoded: Records that it decodes.
     """
 
     dataset: str
@@ -53,6 +57,7 @@ class Reads:
     schema: str | None = None
     found: dict[tuple[str, bool], Input] = field(default_factory=dict)
     views: list[CountedView] = field(default_factory=list)
+    decoded: list[DecodedStream] = field(default_factory=list)
 
     def note(self, what: Input) -> None:
         """Keeps one more."""

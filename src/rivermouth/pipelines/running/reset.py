@@ -91,6 +91,9 @@ def clear(loaded: Loaded, node: Node) -> None:
     Guarantees:
         Run twice: as once. Stopped half-way: the table has its rows, or none and its flows begin at the beginning.
     """
+    if node.kind == "sink":
+        read_again(loaded, node)  # what is in it is not the pipeline's
+        return
     session, files = loaded.workspace.session, loaded.workspace.files_of_lake
     location = node.location or ""
     state = table_state(session, location)
@@ -114,12 +117,16 @@ def clear(loaded: Loaded, node: Node) -> None:
 
 
 def read_again(loaded: Loaded, node: Node) -> None:
-    """Lets the flows of a table read their sources from the beginning; the rows that are there stay.
+    """Lets the flows of a table or sink read their sources from the beginning; the rows that are there stay.
 
     Guarantees:
         Run twice: as once. Stopped half-way: some flows begin at the beginning already.
     """
     session, files = loaded.workspace.session, loaded.workspace.files_of_lake
+    if node.kind == "sink":
+        for flow in node.flows:
+            files.delete(context_of(loaded, node, flow, lambda _: None).places.checkpoint)
+        return
     state = table_state(session, node.location or "")
     for flow in node.flows:
         context = context_of(loaded, node, flow, lambda _: None)

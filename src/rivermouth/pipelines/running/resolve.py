@@ -36,6 +36,8 @@ from rivermouth.ports.internals.query_plans import ViewPlan
 from rivermouth.schemas.column_types import nullable_columns
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from pyspark.sql import DataFrame
 
     from rivermouth.pipelines.names import TableName
@@ -69,6 +71,7 @@ class Resolver:
         self._nodes: dict[TableName, Node] = {}
         self._path: list[TableName] = []
         self._versions: dict[str, T.DataType] = {}
+        self._evaluated: dict[tuple[TableName, str], Evaluated] = {}
         workspace.nodes = self
 
     def graph(self) -> Graph:
@@ -101,10 +104,28 @@ class Resolver:
         self._nodes[name] = found
         return found
 
+    def evaluated(self, name: TableName, flow: FlowNode) -> Evaluated | None:
+        """The query of a flow as it was evaluated for the graph, once; None where it is to be evaluated again."""
+        return self._evaluated.pop((name, flow.name), None)
+
+    def forget(self, names: Collection[TableName]) -> None:
+        """The queries of these datasets are evaluated again: a table that they read is another one now."""
+        self._evaluated = {key: each for key, each in self._evaluated.items() if key[0] not in names}
+
+    def _kept(self, name: TableName, flow: FlowNode, evaluated: Evaluated) -> Evaluated:
+        """What was evaluated, for its run. A batch query knows its tables as they are now: only ``plan`` takes it."""
+        if evaluated.frame.isStreaming or self._stand_ins is not None:
+            self._evaluated[name, flow.name] = evaluated
+        return evaluated
+
     def _sink(self, name: TableName) -> Node:
         sink, flows = self.declared.sinks[name.table], self.declared.flows[name]
-        found = [self._streamed(flow, sink.name) for flow in flows]
+        found = [self._kept(name, flow, self._streamed(flow, sink.name)) for flow in flows]
         for flow, each in zip(flows, found, strict=True):
+            if each.decoded:
+                detail = f"sink {sink.name} has no dead letters, and its query decodes records"
+                fix = "decode in a table, and let the flow of the sink read that table"
+                raise DefinitionInvalid(at=str(flow.at), definition=f"flow {flow.name}", detail=detail, fix=fix)
             check_sink_columns(sink, flow, each.frame.schema)
             with self.workspace.errors(flow.at, sink.name):
                 check_output_mode(each.frame, sink_output_mode(flow, each.frame), flow)
@@ -117,7 +138,7 @@ class Resolver:
             dataset = with_conditions(dataset, [evaluated.frame])
             return Node(name, "view", dataset, None, flows, evaluated.inputs, evaluated.frame.schema)
         if dataset.kind == "materialized_view" or (dataset.kind == "table" and len(flows) == 1):
-            evaluated = self.workspace.evaluate(flows[0].query, shown, dataset.at)
+            evaluated = self._kept(name, flows[0], self.workspace.evaluate(flows[0].query, shown, dataset.at))
             if not evaluated.frame.isStreaming:
                 flows = (replace(flows[0], kind="refresh"),)
                 self._check_policy(dataset, shown, evaluated)
@@ -126,7 +147,7 @@ class Resolver:
                 fix = "remove STREAM or readStream from the query, or make it a streaming table"
                 raise QueryStreaming(at=str(dataset.at), dataset=shown, fix=fix)
             return self._table(name, "streaming_table", dataset, flows, [evaluated], [evaluated.frame.schema])
-        found = [self._flow(flow, shown) for flow in flows]
+        found = [self._kept(name, flow, self._flow(flow, shown)) for flow in flows]
         schemas = [self._columns(flow, each.frame) for flow, each in zip(flows, found, strict=True)]
         return self._table(name, "streaming_table", dataset, flows, found, schemas)
 

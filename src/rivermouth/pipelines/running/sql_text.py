@@ -40,6 +40,9 @@ class SqlSources(Protocol):
     def note(self, what: Input) -> None:
         """Hears what is read."""
 
+    def event_log(self, name: str, at: str) -> DataFrame:
+        """The events of the pipeline of this name, or of this pipeline if it has a dataset of this name."""
+
     def secret(self, scope: str, key: str) -> str:
         """A secret."""
 
@@ -115,6 +118,9 @@ def _called(call: TableFunction, workspace: SqlSources) -> DataFrame:
         return found
     if call.name == "table_changes" and (changes := _changes(call, workspace)) is not None:
         return changes
+    if call.name == "event_log" and not call.is_streaming:
+        for name in call.positional(workspace.secret)[:1]:
+            return workspace.event_log(name, call.at)
     raise SqlFunctionRefused(at=call.at, function=call.name)
 
 

@@ -204,9 +204,16 @@ class Update:
                 self._failed(shown, flow, found)
                 return DatasetOutcome(shown, "failed", counts, time.monotonic() - started, found)
             counts, reason, kind = counts + done.counts, done.reason, done.refresh
+            if done.counts.read or kind not in ("", "nothing"):
+                self._changed(node)
             self.tell(FlowCompleted(shown, flow.name, done.counts, done.late_rows, time.monotonic() - begun))
         seconds = time.monotonic() - started
         return DatasetOutcome(shown, "completed", counts, seconds, reason=reason, refresh=kind)
+
+    def _changed(self, node: Node) -> None:
+        """Queries that read a table are evaluated again once it has new rows, and so perhaps new columns."""
+        graph = self.loaded.graph
+        self.loaded.resolver.forget({each.name for each in graph.nodes if node.name in graph.upstream(each)})
 
 
 def interval(loaded: Loaded, flow: FlowNode) -> float:

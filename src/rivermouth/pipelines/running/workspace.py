@@ -14,16 +14,26 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from rivermouth.engine.query.counted_view import CountedView, counted_view
-from rivermouth.errors import DatasetUnknown, QueryFunctionFailed, QueryInvalid, RivermouthError, first_line
-from rivermouth.names import did_you_mean
+from rivermouth.errors import (
+    DatasetUnknown,
+    DefinitionInvalid,
+    QueryFunctionFailed,
+    QueryInvalid,
+    RivermouthError,
+    first_line,
+)
+from rivermouth.names import STATE_FOLDER, did_you_mean
+from rivermouth.pipelines import event_columns
 from rivermouth.pipelines.files.planning import FileSite
 from rivermouth.pipelines.files.sources import read_files, stream_files
 from rivermouth.pipelines.graph import Declared, Input, Node
 from rivermouth.pipelines.names import TableName
 from rivermouth.pipelines.python.files import user_line
 from rivermouth.pipelines.python.registry import Reader, Registry, collecting
+from rivermouth.pipelines.running.pipeline import file_name
 from rivermouth.pipelines.running.reads import Evaluated, Reads
 from rivermouth.pipelines.running.sql_text import spark_sql
+from rivermouth.pipelines.session import decoded_records
 from rivermouth.pipelines.session.pipeline_session import PipelineSession, is_unknown_table
 from rivermouth.pipelines.session.sql_frames import frame_of
 from rivermouth.pipelines.spec import Query, SourceLine, SqlQuery
@@ -115,7 +125,8 @@ class Workspace(Reader):
                 frame = self._frame(query, dataset, at)
             finally:
                 self._reads.pop()
-        return Evaluated(frame, tuple(reads.found.values()), tuple(reads.views))
+            decoded = decoded_records.used_once(reads, frame)
+        return Evaluated(frame, tuple(reads.found.values()), tuple(reads.views), decoded)
 
     def _frame(self, query: Query, dataset: str, at: SourceLine) -> DataFrame:
         if isinstance(query, SqlQuery):
@@ -181,6 +192,16 @@ class Workspace(Reader):
 
     # What sessions ask
 
+    def decode(self, frame: DataFrame, settings: Mapping[str, Any]) -> DataFrame:
+        """See ``Reader``."""
+        if not self._reads:
+            detail, fix = (
+                "it is called outside of a query",
+                "call it in the function that returns the rows of a dataset",
+            )
+            raise DefinitionInvalid(at=str(self.registry.here()), definition="decode", detail=detail, fix=fix)
+        return decoded_records.decoded(self.pipeline, frame, settings, self._reads[-1], self.registry.here())
+
     def read(self, name: str, *, stream: bool) -> DataFrame:
         """See ``Reader``."""
         return self.session.readStream.table(name) if stream else self.session.read.table(name)
@@ -241,6 +262,7 @@ class Workspace(Reader):
                 frame = row_expectations.passed(frame, expectations)
         if self._reads:
             self._reads[-1].views += [*evaluated.views, *found]
+            self._reads[-1].decoded += evaluated.decoded
         return frame
 
     def _delta(self, location: str, *, stream: bool, options: Mapping[str, str]) -> DataFrame:
@@ -271,6 +293,23 @@ class Workspace(Reader):
             if stream:
                 return stream_files(self.session, place, given, schema=schema, site=self.site(), infers_types=True)
             return read_files(self.session, place, given, schema=schema, site=self.site())
+
+    def event_log(self, name: str, at: str) -> DataFrame:
+        """See ``SqlSources``. Before the first update of the pipeline it is empty.
+
+        Raises:
+            DatasetUnknown: There is no such pipeline or dataset.
+        """
+        resolved = self.names.resolve(name)
+        location = f"{self.pipeline.project.lake.rstrip('/')}/{STATE_FOLDER}/pipelines/{file_name(name)}/event_log"
+        if name == self.pipeline.name or (self.nodes is not None and resolved in self.nodes.declared.datasets):
+            location = self.pipeline.event_log
+            if not delta_table.exists(self.files_of_lake, location):
+                return self.session.createDataFrame([], event_columns.COLUMNS)
+        elif not delta_table.exists(self.files_of_lake, location):
+            raise DatasetUnknown(at=at, reader="event_log", name=name, fix=f"write event_log('{self.pipeline.name}')")
+        self.note(Input(f"event_log {name}", stream=False, inside=False, location=location))
+        return self._delta(location, stream=False, options={})
 
     @contextmanager
     def _unseen(self) -> Iterator[None]:

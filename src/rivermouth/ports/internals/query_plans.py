@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from pyspark.errors import PySparkException
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
-from rivermouth.decoding.jvm.java_objects import java_class, java_frame, jvm
+from rivermouth.decoding.jvm.java_objects import java_class, java_frame, java_session, jvm
 from rivermouth.domain.query.query_state import StateOperator
 from rivermouth.domain.query.view_tree import PlanNode, read_tree
 from rivermouth.ports.internals.sessions import active, settings
@@ -17,7 +17,7 @@ from rivermouth.ports.internals.sessions import active, settings
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 _STATEFUL: Final = (
@@ -31,6 +31,8 @@ _STATEFUL: Final = (
 )
 
 
+_BATCH_PART: Final = "rivermouth.internals.plan.BatchPart"
+_UNCHECKED: Final = {"spark.sql.streaming.unsupportedOperationCheck": "false"}
 # Of the metadata of columns: the watermark's delay, and that a column is a window.
 _DELAY: Final = "spark.watermarkDelayMs"
 _WINDOWS: Final = ("spark.timeWindow", "spark.sessionWindow")
@@ -97,6 +99,30 @@ def _is_stateful(plan: Any) -> bool:
     if name.startswith(_STATEFUL) or (name == "Join" and all(each.isStreaming() for each in mine)):
         return True
     return any(map(_is_stateful, mine))
+
+
+def count_parts(frame: DataFrame, alias: str) -> int:
+    """How many parts of a query have the alias."""
+    return int(java_class(frame.sparkSession, _BATCH_PART).count(java_frame(frame), alias))
+
+
+def part_of_batch(spark: SparkSession, query: StreamingQuery, alias: str) -> DataFrame:
+    """The rows below an alias in the batch that the query carries now, as a batch frame.
+
+    Args:
+        spark: The session of the batch's frame.
+        query: The query; its batch is at work.
+        alias: The alias of the part; nothing below it keeps state.
+
+    Raises:
+        LookupError: The query has no such part.
+    """
+    java: Any = query._jsq  # noqa: SLF001 - PySpark has no public way to the query in the JVM
+    with settings(spark, _UNCHECKED):
+        part = java_class(spark, _BATCH_PART).of(java, alias, java_session(spark))
+    if part is None:
+        raise LookupError(alias)
+    return ClassicDataFrame(part, spark)
 
 
 def state_operators(frame: DataFrame) -> tuple[StateOperator, ...]:

@@ -7,6 +7,7 @@ done. A file source keeps the paths of each of its batches in ``sources/<n>/<id>
 from __future__ import annotations
 
 import json
+import re
 import time
 import uuid
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _VERSION: Final = "v1"
 _OWNER_FILE: Final = "rivermouth.json"
 _NONE: Final = "-"
+_CHECKSUM: Final = re.compile(r"Checksum error: (\S+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,49 @@ class QueryCheckpoint:
         except ValueError as error:
             return FoundCheckpoint("damaged", owner, query_id, detail=str(error))
         return FoundCheckpoint("usable", owner, query_id, last, done, follows=follows, repeats=repeats)
+
+    def damage(self, error_text: str, sources: int | None = None) -> str:
+        """What Spark cannot read of it; empty where nothing is wrong. Reads more files than ``inspect``.
+
+        Args:
+            error_text: What the query failed with. It may name a file that has another checksum than it had.
+            sources: How many sources the query has, where that is known.
+        """
+        if (named := _CHECKSUM.search(error_text)) is not None and (place := self._below(named[1])):
+            return f"{place} has another content than Spark wrote"
+        found = self.inspect()
+        if found.state != "usable":
+            return found.detail
+        for number in range(max(0, found.planned - 1), found.planned + 1):
+            if not self._is_log(f"offsets/{number}", metadata=True, lines=None if sources is None else 1 + sources):
+                return f"offsets/{number} has an unknown form"
+        if found.committed >= 0 and not self._is_log(f"commits/{found.committed}"):
+            return f"commits/{found.committed} has an unknown form"
+        for source in self._files.names(f"{self.location}/sources"):
+            for name in self._files.names(f"{self.location}/sources/{source}"):
+                place = f"sources/{source}/{name}"
+                if name.removesuffix(".compact").isdecimal() and not self._is_log(place):
+                    return f"{place} has an unknown form"
+        return ""
+
+    def _below(self, path: str) -> str:
+        """A file's place in the checkpoint; empty of one that lies elsewhere."""
+        _, found, place = path.partition(f"{self.location.partition(':')[2] or self.location}/")
+        return place if found else ""
+
+    def _is_log(self, place: str, *, metadata: bool = False, lines: int | None = None) -> bool:
+        """Whether a file has a version and lines of JSON, as all logs of Spark's; with ``metadata`` at least two."""
+        text = self._files.read(f"{self.location}/{place}") or ""
+        version, *found = text.lstrip("\0").rstrip("\n").split("\n")  # Kafka's has a zero byte before it
+        if version != _VERSION or (metadata and len(found) < 2) or lines not in (None, len(found)):  # noqa: PLR2004
+            return False
+        try:
+            for line in found:
+                if line != _NONE:
+                    json.loads(line)
+        except ValueError:
+            return False
+        return True
 
     def claim(self, owner: str, follows: str | None = None, repeats: int | None = None) -> None:
         """Leaves the mark of a flow, of the ledger entry of which the checkpoint was made, and of its repetition."""

@@ -13,6 +13,7 @@ from rivermouth.ports.delta.query_ledger import QueryLedger, QueryPosition
 from rivermouth.ports.internals.delta_snapshot import table_state
 from rivermouth.ports.internals.query_plans import analysed_plan, keeps_state
 from rivermouth.ports.lake.query_checkpoint import QueryCheckpoint
+from rivermouth.side_tables.held_letters import HeldLetters
 from rivermouth.side_tables.row_dead_letters import RowDeadLetters
 from rivermouth.side_tables.source_files import SourceFiles
 
@@ -42,6 +43,7 @@ def context_of(
         ledger=QueryLedger(files, places.table, places.side_file, flow=flow.name),
         checkpoint=QueryCheckpoint(files, places.checkpoint),
         dead_letters=RowDeadLetters(files, places.dead_letters, dataset=shown),
+        held_letters=HeldLetters(files, places.table),
         source_files=SourceFiles(files, places.table),
         expectations=node.expectations,
         listener=listener,
@@ -56,7 +58,9 @@ def evaluated_flow(loaded: Loaded, node: Node, flow: FlowNode) -> Evaluated:
         QueryFunctionFailed, QueryInvalid, DatasetUnknown: As ``Workspace.evaluate``.
     """
     shown = loaded.graph.names.shown(node.name)
-    found = loaded.workspace.evaluate(flow.query, shown if node.kind != "sink" else node.name.table, flow.at)
+    found = loaded.resolver.evaluated(node.name, flow)
+    if found is None:
+        found = loaded.workspace.evaluate(flow.query, shown if node.kind != "sink" else node.name.table, flow.at)
     with loaded.workspace.errors(node.at, shown):
         return replace(found, frame=with_computed(found.frame, node.columns))
 

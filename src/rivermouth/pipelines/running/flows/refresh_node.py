@@ -92,7 +92,7 @@ def refresh_node(
     if not evaluated.frame.isStreaming:
         evaluated = in_own_session(evaluated)
     run = opened(loaded, context, evaluated.frame)
-    run.stopping, run.views = hooks.stopping, evaluated.views
+    run.stopping, run.views, run.decoded = hooks.stopping, evaluated.views, evaluated.decoded
     if flow.kind == "refresh":
         return _view(loaded, node, evaluated, run)
     if flow.once:
@@ -158,11 +158,16 @@ def _streamed_tables(loaded: Loaded, inputs: Iterable[Input]) -> list[str]:
 
 def _once(evaluated: Evaluated, run: QueryRun, batch: Batch) -> Done:
     """A flow that runs once for ever: nothing, where its entry is in the table."""
-    if run.position.entry.kind == "batch":
-        if not evaluated.frame.isStreaming:
-            query_batch.complete_dead_letters(evaluated.frame, run)
+    frame, entry = evaluated.frame, run.position.entry
+    if entry.has_run(streaming=frame.isStreaming):
+        if not frame.isStreaming:
+            query_batch.complete_dead_letters(frame, run)
         return Done(reason="it has run")
-    if evaluated.frame.isStreaming:
-        return Done(late_rows=run_query(evaluated.frame, run, batch), counts=run.counts)
-    run_batch(evaluated.frame, 0, ("{}",), run, batch)
-    return Done(run.counts)
+    if not frame.isStreaming:
+        run_batch(frame, 0, ("{}",), run, batch)
+        return Done(run.counts)
+    late = run_query(frame, run, batch)
+    if not run.stopping.is_set():
+        nothing = frame.sparkSession.createDataFrame([], run.columns)
+        run.context.ledger.write(nothing, run.position, run.position.entry.after_end, table_id=run.table_id)
+    return Done(run.counts, late)

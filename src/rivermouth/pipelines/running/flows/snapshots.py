@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from rivermouth import names
 from rivermouth.domain.query.query_entry import QueryCounts
-from rivermouth.engine.query import auto_cdc
+from rivermouth.engine.query import auto_cdc, query_batch
 from rivermouth.engine.query.streaming import run_batch
 from rivermouth.errors import SnapshotInvalid
 from rivermouth.pipelines.running.declared_columns import with_computed
@@ -38,8 +38,11 @@ def run_snapshots(loaded: Loaded, node: Node, flow: FlowNode, context: QueryCont
     if not isinstance(query, PythonQuery) or not takes_version(query):
         frame = in_own_session(loaded.workspace.evaluate(query, context.dataset, flow.at)).frame
         run = opened(loaded, context, frame)
+        query_batch.complete_held(frame.sparkSession, run)
         _merge(flow, run, with_computed(frame, node.columns), dt.datetime.now(dt.UTC))
         return run.counts
+    nothing = loaded.workspace.session.range(0)
+    query_batch.complete_held(nothing.sparkSession, opened(loaded, context, nothing))
     while True:
         found: list[Any] = []
         newest = _newest(loaded, context)
@@ -47,7 +50,7 @@ def run_snapshots(loaded: Loaded, node: Node, flow: FlowNode, context: QueryCont
         def next_frame(newest: Any = newest, found: list[Any] = found) -> Any:
             found.append(query.function(newest))  # type: ignore[call-arg]
             # A frame stands for none, so that the workspace has one to look at.
-            return loaded.workspace.session.range(0) if found[0] is None else _checked(found[0], flow)[0]
+            return nothing if found[0] is None else _checked(found[0], flow)[0]
 
         evaluated = loaded.workspace.evaluate(PythonQuery(next_frame, query.conf), context.dataset, flow.at)
         if found[0] is None:

@@ -1,0 +1,112 @@
+"""Checkpoints whose files are cut off or hold something else: a query ends right, or says what can be done."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+PYTHON = """
+from pyspark import pipelines as dp
+
+def rows():
+    return spark.readStream.schema("id bigint").json("in")
+
+@dp.table
+def plain():
+    return rows()
+
+@dp.table
+def sums():
+    return rows().groupBy("id").count()
+
+@dp.temporary_view
+def changes():
+    return rows()
+
+dp.create_streaming_table("keyed")
+dp.create_auto_cdc_flow(target="keyed", source="changes", keys=["id"], sequence_by="id")
+dp.create_sink("copies", "delta", {"path": "lake/copies"})
+
+@dp.append_flow(target="copies", name="copy")
+def copy():
+    return rows()
+"""
+STATE = "lake/_rivermouth/pipelines/shop/checkpoints"
+HARMS = {
+    "all offsets": "*/*/offsets/[0-9]*",
+    "the offsets before the last": "*/*/offsets/1",
+    "commits": "*/*/commits/[0-9]*",
+    "lists of files": "*/*/sources/0/[0-9]*",
+    "metadata": "*/*/metadata",
+    "state": "*/*/state/0/*/*",
+    "the mark of the flow": "*/*/rivermouth.json",
+    "without Spark's last commit": "*/*/commits/2",
+}
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:4])
+
+
+def garble(path):
+    """As in a store without files of checksums."""
+    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+    path.write_bytes(b"v1\n{nothing")
+
+
+@pytest.mark.parametrize("harm", [cut, garble])
+def test_each_query_ends_right_or_says_what_can_be_done(harm, folder):
+    folder.write("src/a.py", PYTHON)
+    for number in range(3):
+        folder.feed(f"in/{number}.json", {"id": number})
+        folder.run()
+    state, kept = folder.folder / STATE, folder.folder / "kept"
+    shutil.copytree(folder.folder / "lake", kept)
+    folder.feed("in/3.json", {"id": 3})
+    ids = [(number,) for number in range(4)]
+    seen = {}
+    for name, files in HARMS.items():
+        shutil.rmtree(folder.folder / "lake")
+        shutil.copytree(kept, folder.folder / "lake")
+        found = [path for path in state.glob(files) if path.is_file() and not path.name.startswith(".")]
+        assert found, name
+        for path in found:
+            (Path.unlink if name.startswith("without") else harm)(path)
+        outcomes = folder.run()
+        seen[name] = {each.dataset: each.error.code for each in outcomes.values() if each.error is not None}
+        assert folder.rows("default.plain") == folder.rows("default.keyed") == ids, name
+        if "sums" not in seen[name]:
+            assert folder.rows("default.sums", "id, count") == [(number, 1) for number in range(4)], name
+        if "copies" not in seen[name]:
+            assert folder.rows("copies") == ids, name
+    state_lost, both = {"sums": "QUERY_STATE_LOST"}, {"sums": "QUERY_STATE_LOST", "copies": "SINK_POSITION_LOST"}
+    nothing = {"the mark of the flow": {}, "without Spark's last commit": {}}
+    assert seen == {**dict.fromkeys(HARMS, both), "state": state_lost, **nothing}
+
+
+def test_the_hints_of_lost_positions_work(folder):
+    folder.write("src/a.py", PYTHON)
+    folder.feed("in/0.json", {"id": 0})
+    folder.run()
+    for path in (folder.folder / STATE).glob("*/*/offsets/0"):
+        garble(path)
+    folder.feed("in/1.json", {"id": 1})
+    planned = folder.plan(reset_checkpoint=("copies",))["copies"].flows[0]
+    assert (planned.action, planned.reason) == ("read again", "rows stay, and sources are read again")
+    errors = {name: str(each.error) for name, each in folder.run().items() if each.error is not None}
+    places = f"{folder.folder}/{STATE}"
+    assert errors == {
+        "sums": f"[QUERY_STATE_LOST] flow sums keeps state, and its checkpoint {places}/default.sums/sums is not the "
+        f"one of table {folder.folder}/lake/default/sums: offsets/0 has an unknown form; the flow was not started\n"
+        "  at: src/a.py:11\n"
+        "  hint: restore the checkpoint, or rivermouth run --full-refresh sums",
+        "copies": f"[SINK_POSITION_LOST] flow copy: the checkpoint {places}/sink.copies/copy is damaged: offsets/0 has "
+        "an unknown form; nothing else says which rows sink copies has, and the flow was not started\n"
+        "  at: src/a.py:23\n"
+        "  hint: restore the checkpoint, or send all rows again: rivermouth run --reset-checkpoint copies",
+    }
+    found = folder.run(reset_checkpoint=("copies",), full_refresh=("sums",))
+    assert {name: each.result for name, each in found.items()} == {"sums": "completed", "copies": "completed"}
+    assert folder.rows("default.sums", "id, count") == [(0, 1), (1, 1)]
+    assert folder.rows("copies") == [(0,), (0,), (1,)]
+    assert not any(each.counts.read for each in folder.run().values())
