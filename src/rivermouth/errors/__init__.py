@@ -13,6 +13,7 @@ from rivermouth.errors.jdbc import *
 from rivermouth.errors.kafka import *
 from rivermouth.errors.lake import *
 from rivermouth.errors.ledger import *
+from rivermouth.errors.lookups import *
 from rivermouth.errors.machine import *
 from rivermouth.errors.pipeline_files import *
 from rivermouth.errors.pipeline_settings import *

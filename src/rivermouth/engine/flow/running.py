@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from rivermouth.domain.ledger.retries import Retries
 from rivermouth.engine.events import Event, Listener, StepReached, Warned
+from rivermouth.engine.flow.lookup_tables import LookupTables
 from rivermouth.ports.delta.table_ledger import LedgerPosition
 from rivermouth.rows.keyed.column_starts import ColumnStarts
 
@@ -122,6 +123,7 @@ class FlowRun:
         prepared: ``pipeline.transform`` as Spark has analysed it, by the columns that it keeps.
         together: The flows with which it carries its batches.
         looked_at: Of what its schema did not grow any more; written as it is.
+        lookups: The tables in which it looks up columns.
         state_lost: Whether the lake's state of the flow was deleted, and the newest entry is counted again for that.
     """
 
@@ -137,6 +139,7 @@ class FlowRun:
     prepared: dict[tuple[str, ...], Prepared] = field(default_factory=dict)
     together: SharedBatches | None = None
     looked_at: Ranges | None = None
+    lookups: LookupTables = field(default_factory=LookupTables)
     state_lost: bool = False
 
     @property

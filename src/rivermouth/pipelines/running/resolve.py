@@ -107,7 +107,7 @@ class Resolver:
         for flow, each in zip(flows, found, strict=True):
             check_sink_columns(sink, flow, each.frame.schema)
             with self.workspace.errors(flow.at, sink.name):
-                check_output_mode(each.frame, sink_output_mode(flow, each.frame))
+                check_output_mode(each.frame, sink_output_mode(flow, each.frame), flow)
         return Node(name, "sink", None, sink, flows, each_once([inp for each in found for inp in each.inputs]))
 
     def _dataset(self, name: TableName, dataset: Dataset) -> Node:
@@ -213,7 +213,7 @@ class Resolver:
             frames = [with_computed(each.frame, columns) for each in found]
         for flow, frame in zip(flows, frames, strict=True):
             with self.workspace.errors(flow.at, self.workspace.names.shown(name)):
-                check_output_mode(frame, output_mode(flow, frame, is_alone=len(flows) == 1))
+                check_output_mode(frame, output_mode(flow, frame, is_alone=len(flows) == 1), flow)
         dataset = with_conditions(dataset, frames)
         node = Node(name, kind, dataset, None, flows, inputs, columns, location)
         if columns is None:
