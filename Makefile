@@ -12,7 +12,7 @@ KEEPS_BYTECODE := env -u PYTHONDONTWRITEBYTECODE
 # Processes for the tests beside this one, each with a Spark and a broker of its own; 0: this one alone, as for a part.
 WORKERS ?= $(if $(PYTEST),0,2)
 
-.PHONY: help setup demo test long crashes audit check format lock docs bench clean
+.PHONY: help setup demo test long crashes databases audit check format lock docs bench clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,11 @@ long: setup .venv/.classes ## Run the tests that take too long for that: more of
 
 crashes: setup .venv/.classes ## Run all tests that kill and damage, in every combination
 	$(KEEPS_BYTECODE) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "long or not long" tests/crashes $(PYTEST)
+
+databases: ## Install the databases that some tests read, where they are missing (Debian; as root)
+	@PATH="$$PATH:/usr/sbin:$$(echo /usr/lib/postgresql/*/bin | tr ' ' ':')"; \
+	if command -v initdb >/dev/null && command -v mariadbd >/dev/null; then exit 0; fi; \
+	apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends postgresql mariadb-server
 
 audit: setup .venv/.classes ## Inject faults and count what is lost or doubled; AUDIT="--records 1000000"
 	$(BIN)/python -m tests.audit $(AUDIT)

@@ -113,7 +113,7 @@ def pytest_collection_modifyitems(config, items):
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
     """One Spark session for the whole suite; flows and tests take clones of it."""
-    from rivermouth.ports.spark import session, session_conf
+    from rivermouth.ports.spark import jars, session, session_conf
     from rivermouth.spec import SparkSettings
 
     settings = SparkSettings(master="local[2]", driver_memory="3g")
@@ -124,7 +124,8 @@ def spark(tmp_path_factory):
         **SIMPLE_PLANS,
         **ONE_TASK,
     }
-    running = session.start(settings, app_name="rivermouth-tests", schemes=["s3a"], extra=extra)
+    drivers = jars.classpath(jars.DRIVERS)
+    running = session.start(settings, app_name="rivermouth-tests", schemes=["s3a"], users_jars=drivers, extra=extra)
     yield running
     running.stop()
 

@@ -47,9 +47,13 @@ ROOTS: Final = {
     ],
     # Compiles src/java, also where Java is no JDK.
     "compiler": ["org.eclipse.jdt:ecj:3.46.100"],
+    # Databases that the tests read: users bring the driver of theirs.
+    "drivers": ["org.postgresql:postgresql:42.7.7", "org.mariadb.jdbc:mariadb-java-client:3.5.3"],
 }
 # What S3A does without, and a logging interface that Spark brings under another name.
 EXCLUDED: Final = {
+    # Logins by Waffle and by Amazon's IAM, which no test uses.
+    "drivers": ["com.github.waffle:waffle-jna", "org.checkerframework:checker-qual", "software.amazon.awssdk:bom"],
     "s3": [
         "software.amazon.awssdk:bundle",
         "org.wildfly.openssl:wildfly-openssl",

@@ -104,7 +104,7 @@ def test_two_processes_at_once(make_scene, children, spark):
         assert str(scene.drain(spark).error) == (
             f"[TABLE_BUSY] flow shop: table {scene.table} is being written by process {child.pid} on "
             f"{socket.gethostname()}; nothing was written\n"
-            f"  hint: rivermouth status shop; to end its writer here: kill {child.pid}"
+            f"  hint: rivermouth status shop  # to end its writer here: kill {child.pid}"
         )
     # It was killed, whatever it was doing.
     assert scene.drain(spark).error is None

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 import tomllib
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
@@ -20,6 +21,7 @@ import kubernetes_validate
 import pytest
 import yaml
 from confluent_kafka.admin import AdminClient
+from tests.databases import postgres
 from tests.docs.blocks import ROOT, Block, blocks, output_pattern
 
 from rivermouth.pipelines.settings.find import SPEC_FILES, find_pipelines
@@ -63,7 +65,11 @@ def page_parameter(path: Path):
 @pytest.mark.parametrize("path", [page_parameter(path) for path in PAGES])
 def test_page(path, tmp_path, request):
     servers = request.getfixturevalue("broker").bootstrap_servers if runs_commands(path) else ""
-    with _Page(tmp_path, servers) as page:
+    with ExitStack() as running:
+        database = {}
+        if any("psql" in block.text for block in blocks(path)):
+            database = running.enter_context(postgres()).environ
+        page = running.enter_context(_Page(tmp_path, servers, database))
         for block in blocks(path):
             if "skip" not in block.mark:
                 page.do(block)
@@ -72,12 +78,13 @@ def test_page(path, tmp_path, request):
 class _Page:
     """A page at work: one folder, one environment, and what it left running."""
 
-    def __init__(self, folder: Path, servers: str) -> None:
+    def __init__(self, folder: Path, servers: str, environ: dict[str, str]) -> None:
         self._folder = folder
         self._servers = servers
         self._running: list[_Running] = []
         self._environ = {
             **os.environ,
+            **environ,
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
             "KAFKA": servers,
             "COLUMNS": "110",

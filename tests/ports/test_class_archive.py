@@ -103,9 +103,9 @@ def test_the_jars_stand_in_front_of_sparks_own_and_behind_the_users(monkeypatch)
     assert both["spark.jars"] == "/opt/other.jar"
 
 
-def test_the_jars_for_s3_stand_behind_all_others_where_the_archive_stays_valid(spark):
+def test_the_jars_for_s3_and_those_of_users_are_behind_all_others_where_the_archive_stays_valid(spark):
     path = spark._jvm.java.lang.System.getProperty("java.class.path").split(os.pathsep)
-    behind = [str(path) for path in jars.classpath(jars.S3)]
+    behind = [str(path) for path in (*jars.classpath(jars.S3), *jars.classpath(jars.DRIVERS))]
     assert path[-len(behind) :] == behind
     assert "SPARK_DIST_CLASSPATH" not in os.environ
 

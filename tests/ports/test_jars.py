@@ -40,7 +40,7 @@ def repository(monkeypatch, tmp_path):
 
 def test_the_lock_names_each_file_once_and_nothing_that_pyspark_has():
     locked = jars.locked()
-    assert set(locked) == {"spark", "s3", "broker", "compiler"}
+    assert set(locked) == {"spark", "s3", "broker", "compiler", "drivers"}
     every = [jar.file_name for group in locked.values() for jar in group]
     assert len(every) == len(set(every))
     shipped = {artifact(path.name) for path in (jars.Path(pyspark.__file__).parent / "jars").iterdir()}

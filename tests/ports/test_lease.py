@@ -112,8 +112,12 @@ def test_a_holder_elsewhere_that_gives_a_sign_of_life_keeps_it(path):
         if len(waits) == 3:
             leave(path, renewed_at=time.time() + 1)
 
-    with pytest.raises(TableBusy, match="is being written by process 7 on elsewhere"), waiting(path, pause):
+    with pytest.raises(TableBusy) as caught, waiting(path, pause):
         pytest.fail("two hold one lease")
+    assert str(caught.value) == (
+        "[TABLE_BUSY] flow f: table /lake/silver/t is being written by process 7 on elsewhere; nothing was written\n"
+        "  hint: rivermouth status f  # to end its writer on elsewhere: kill 7"
+    )
     assert waits == [1.0] * 3
 
 

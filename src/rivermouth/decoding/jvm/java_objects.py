@@ -10,10 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from py4j.java_gateway import JavaClass
+from py4j.protocol import Py4JJavaError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pyspark.errors.exceptions.captured import CapturedException
     from pyspark.sql import Column, DataFrame, SparkSession
 
 
@@ -41,6 +43,11 @@ def java_frame(frame: DataFrame) -> Any:
 def java_column(column: Column) -> Any:
     """Java's column."""
     return column._jc
+
+
+def java_error(error: Py4JJavaError | CapturedException) -> Any:
+    """Java's exception behind one of PySpark's; None where it has none."""
+    return error.java_exception if isinstance(error, Py4JJavaError) else error._origin
 
 
 def strings(spark: SparkSession, texts: Sequence[str]) -> Any:

@@ -39,6 +39,8 @@ _WAIT_S: Final = 0.2
 _LOOK_EVERY_S: Final = 1.0
 """Spark keeps the reports of 100 triggers, and no query has so many in this time."""
 _PYTHON_ERROR: Final = re.compile(r"(?:pyspark\.errors\.\w+\.|\w+\.)*(\w+(?:Error|Exception)): (.+)")
+_WRAPPING: Final = re.compile(r"^\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: | SQLSTATE: XXKST$")
+"""What Spark puts around the reason for which a query ended: ids that change with each run."""
 _CHANGED_ROWS: Final = (
     "DELTA_SOURCE_TABLE_IGNORE_CHANGES",
     "DELTA_SOURCE_IGNORE_DELETE",
@@ -298,4 +300,4 @@ def cause(error: BaseException) -> tuple[str, str]:
         found = _PYTHON_ERROR.match(line)
         if found is not None and not found[1].startswith("Py4J"):
             return found[1], found[2]
-    return type(error).__name__, first_line(error)
+    return type(error).__name__, _WRAPPING.sub("", first_line(error))

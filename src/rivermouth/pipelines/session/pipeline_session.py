@@ -11,6 +11,8 @@ from pyspark.sql.conf import RuntimeConfig
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from rivermouth.decoding.jvm.java_objects import java_session
+from rivermouth.pipelines.session import jdbc_source
+from rivermouth.pipelines.session.jdbc_source import JDBC
 from rivermouth.pipelines.session.local_rows import with_floats
 from rivermouth.pipelines.session.sql_frames import frame_of
 
@@ -155,13 +157,24 @@ class _BatchReader(DataFrameReader):
             path = self._catalogue.located(path)
         elif path is not None:
             path = [self._catalogue.located(each) for each in path]
-        self._catalogue.reads(f"{kind or 'files'} {path or ''}".strip())
+        said = self._options | {name: _text(value) for name, value in options.items()}
+        self._catalogue.reads(jdbc_source.named(said) if kind == JDBC else f"{kind or 'files'} {path or ''}".strip())
+        if kind == JDBC:
+            super().options(**jdbc_source.driver_options(said))
+            with jdbc_source.errors_of(self._spark, said):
+                return super().load(path, format, schema, **options)
         if kind == "kafka":
-            said = self._options | {name: _text(value) for name, value in options.items()}
             if (given := self._catalogue.given_records(said, stream=False)) is not None:
                 return given
             super().options(**self._catalogue.kafka(said))
         return super().load(path, format, schema, **options)
+
+    def jdbc(self, url: str, table: str, *args: Any, **named: Any) -> DataFrame:
+        said = {"url": url, "dbtable": table}
+        self._catalogue.reads(jdbc_source.named(said))
+        super().options(**jdbc_source.driver_options({**self._options, **said}))
+        with jdbc_source.errors_of(self._spark, said):
+            return super().jdbc(url, table, *args, **named)
 
     def json(self, path: Any, *args: Any, **options: Any) -> DataFrame:
         return super().json(self._at(path), *args, **options)
@@ -222,6 +235,8 @@ class _StreamReader(DataStreamReader):
         if kind == AUTO_LOADER:
             wanted = schema if schema is not None else self._wanted
             return self._catalogue.files(place or "", given, wanted)
+        if kind == JDBC:
+            return self._rows_of_database(given)
         what = f"{kind} {given.get('subscribe') or given.get('subscribePattern') or ''}" if kind == "kafka" else None
         self._catalogue.reads(what or f"{kind or 'files'} {place or ''}".strip(), stream=True)
         if kind == "kafka":
@@ -247,6 +262,16 @@ class _StreamReader(DataStreamReader):
 
     def xml(self, path: str, *args: Any, **options: Any) -> DataFrame:
         return super().xml(self._at(path), *args, **options)
+
+    def _rows_of_database(self, options: dict[str, str]) -> DataFrame:
+        self._catalogue.reads(jdbc_source.named(options), stream=True)
+        jdbc_source.check_stream(options)
+        with jdbc_source.errors_of(self._spark, options):
+            super().format(jdbc_source.STREAM)
+            super().options(**options, **jdbc_source.driver_options(options))
+            found = super().load()
+        jdbc_source.check_columns(self._spark, options, found.schema)
+        return found
 
     def _at(self, path: str) -> str:
         found = self._catalogue.located(path)

@@ -201,7 +201,8 @@ class Lease:
         name = str(holder or "another process")
         fix = f"rivermouth status {self._flow}"
         if holder is not None and holder.pid != os.getpid():
-            fix = f"{fix}; to end its writer {'here' if holder.is_here else f'on {holder.host}'}: kill {holder.pid}"
+            # A comment for the shell: the line can be pasted, and ends nothing by itself.
+            fix = f"{fix}  # to end its writer {'here' if holder.is_here else f'on {holder.host}'}: kill {holder.pid}"
         return TableBusy(flow=self._flow, table=self._table, holder=name, fix=fix)
 
     def _renew(self) -> None:

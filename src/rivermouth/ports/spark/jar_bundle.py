@@ -53,7 +53,7 @@ def unpack(file: Path) -> list[Path]:
         Nothing but jars of the lock is taken out of the file, and nothing at all if one of them is not right. Run
         twice: the second time changes nothing. Stopped half-way: complete jars, and the next time brings the rest.
     """
-    wanted = [jar for group, locked in jars.locked().items() if group != "compiler" for jar in locked]
+    wanted = [jar for group in jars.groups_to_run() for jar in jars.locked()[group]]
     folder = jars.cache_folder()
     try:
         with tarfile.open(file, mode="r:") as bundle:

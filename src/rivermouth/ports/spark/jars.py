@@ -35,6 +35,8 @@ OURS: Final = Path(__file__).parents[1] / "rivermouth.jar"
 """Our own classes for Spark's JVM, compiled from ``src/java`` by ``tools/build_jar.py``."""
 
 S3: Final = "s3"
+DRIVERS: Final = "drivers"
+_OF_DEVELOPERS: Final = ("compiler", DRIVERS)
 
 _PARALLEL: Final = 8
 _RETRIES: Final = 2
@@ -68,7 +70,7 @@ class Jar:
 
 
 def locked() -> dict[str, tuple[Jar, ...]]:
-    """The lock: the jars of each group, ``spark``, ``s3``, ``broker`` and ``compiler``."""
+    """The lock: the jars of each group, ``spark``, ``s3``, ``broker``, ``compiler`` and ``drivers``."""
     text = importlib.resources.files("rivermouth.ports").joinpath("jars.lock.json").read_text("utf-8")
     return {name: tuple(Jar(**jar) for jar in jars) for name, jars in json.loads(text)["groups"].items()}
 
@@ -83,7 +85,8 @@ def classpath(group: str, *, fetch: bool = True) -> list[Path]:
 
     Args:
         group: ``spark`` for what Spark loads, ``s3`` for what it loads beside that where a lake is on ``s3a://``,
-            ``broker`` for the development broker, ``compiler`` for ``src/java``.
+            ``broker`` for the development broker, ``compiler`` for ``src/java``, ``drivers`` for the databases that
+            the tests read.
         fetch: Whether missing ones may be downloaded.
 
     Returns:
@@ -123,6 +126,11 @@ def for_spark(schemes: Collection[str] = ()) -> list[Path]:
     return [*classpath("spark"), OURS, *(classpath(S3) if "s3a" in schemes else [])]
 
 
+def groups_to_run() -> list[str]:
+    """The groups that a user needs: all but those of developers."""
+    return [group for group in locked() if group not in _OF_DEVELOPERS]
+
+
 def fetch_all() -> list[Path]:
     """All jars that are needed to run, downloaded where they are missing.
 
@@ -133,7 +141,7 @@ def fetch_all() -> list[Path]:
     Guarantees:
         As ``classpath``.
     """
-    return [path for group in locked() if group != "compiler" for path in classpath(group)]
+    return [path for group in groups_to_run() for path in classpath(group)]
 
 
 def _present(jar: Jar) -> Path | None:
