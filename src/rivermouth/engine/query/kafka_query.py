@@ -126,8 +126,8 @@ def naming_the_sink(context: QueryContext) -> Iterator[None]:
     try:
         yield
     except QueryStateLost as error:
-        facts = {name: error.facts[name] for name in ("flow", "checkpoint", "detail")}
-        raise SinkStateLost(sink=context.dataset, **facts) from error
+        detail, checkpoint = error.facts["detail"], context.places.checkpoint
+        raise SinkStateLost(flow=context.flow, sink=context.dataset, checkpoint=checkpoint, detail=detail) from error
 
 
 def reset(spark: SparkSession, context: QueryContext, options: KafkaSinkOptions, names: SinkNames) -> None:

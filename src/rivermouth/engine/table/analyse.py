@@ -123,9 +123,8 @@ def check_sink(flow: Flow, columns: StructType, problems: Problems) -> None:
     for setting, name in flow.sink.columns.items():
         with problems.kept():
             if name not in columns.names:
-                detail, path = f"there is no column {name!r} for the topic", (setting,)
-                if setting in flow.sink.headers:
-                    path = ("headers", setting)
+                detail = f"there is no column {name!r} for the topic"
+                path = ("headers", setting) if setting in flow.sink.headers else (setting,)
                 fix = names.did_you_mean(name, columns.names)
                 raise LayoutInvalid(flow=flow.name, detail=detail, fix=fix).about("sink", *path)
 

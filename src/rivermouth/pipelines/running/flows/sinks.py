@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from rivermouth.domain.kafka.sink_options import read_options
 from rivermouth.domain.query.query_entry import QueryCounts
@@ -16,9 +15,8 @@ from rivermouth.engine.query.streaming import run_query
 from rivermouth.pipelines.real_time import LEAST_S, is_real_time
 from rivermouth.pipelines.running.flows.flow_runs import context_of, fingerprint_of
 from rivermouth.pipelines.running.output_modes import sink_output_mode
-from rivermouth.pipelines.running.pipeline import file_name
 from rivermouth.ports.internals.query_plans import keeps_state
-from rivermouth.ports.kafka.kafka_transactions import SinkNames
+from rivermouth.ports.kafka.kafka_transactions import SinkCluster, SinkNames
 from rivermouth.rows import kafka_records
 
 if TYPE_CHECKING:
@@ -34,9 +32,6 @@ if TYPE_CHECKING:
     from rivermouth.pipelines.running.reads import Evaluated
     from rivermouth.pipelines.running.workspace import Workspace
     from rivermouth.pipelines.spec import Sink
-
-_LONGEST_NAME: Final = 200
-"""Kafka takes names of topics up to 249 characters."""
 
 
 def is_kafka(node: Node) -> bool:
@@ -62,10 +57,8 @@ def with_resolved_options(node: Node, workspace: Workspace) -> Node:
 
 def names_of(pipeline: Pipeline, node: Node, flow: FlowNode) -> SinkNames:
     """What the transactions of a flow are called: the same in every run, and of no other pipeline or lake."""
-    place = hashlib.sha256(pipeline.state.encode()).hexdigest()[:8]
-    called = f"rivermouth-{file_name(pipeline.name)}-{file_name(node.name.table)}-{file_name(flow.name)}"
-    called = "".join(each if each.isascii() else "_" for each in called)[:_LONGEST_NAME]
-    return SinkNames(flow.name, node.name.table, f"{called}-{place}")
+    called = f"{pipeline.name}-{node.name.table}-{flow.name}"
+    return SinkNames.of(flow.name, node.name.table, called, f"{pipeline.state}/{node.name.table}/{flow.name}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +103,11 @@ def run_sink(work: SinkWork) -> tuple[QueryCounts, int]:
         options = read_options(sink.options)
         if options.delivery == "exactly_once":
             return _by_transactions(work, options, mode)
+        names = names_of(work.loaded.pipeline, work.node, work.flow)
+        SinkCluster(work.loaded.workspace.session, options, names).ensure_topics(ledger=False)
         if work.interval_s is not None and is_real_time(work.loaded.pipeline.configuration, work.flow):
             return _in_real_time(work, options, sink)
-        sink = replace(sink, function=_writer(work, options, sink))
+        sink = replace(sink, function=_writer(work, options, sink, names))
     writer = SinkWriter(sink.format, sink.options, sink.function, mode)
     counts, late = run_sink_query(frame, work.context, writer, work.stopping, interval_s=work.interval_s)
     return with_views(counts, work.evaluated.views), late
@@ -149,15 +144,16 @@ def _client_options(sink: Sink) -> dict[str, str]:
     return {key: value for key, value in sink.options.items() if key.lower().startswith("kafka.")}
 
 
-def _writer(work: SinkWork, options: KafkaSinkOptions, sink: Sink) -> Callable[[DataFrame, int], None]:
+def _writer(
+    work: SinkWork, options: KafkaSinkOptions, sink: Sink, names: SinkNames
+) -> Callable[[DataFrame, int], None]:
     """Writes batches by Spark's tasks, each record with an id that stays the same when its batch comes again."""
     ordered = not keeps_state(work.evaluated.frame)
     kafka = _client_options(sink)
-    names = names_of(work.loaded.pipeline, work.node, work.flow).transactional_id
 
     def write(frame: DataFrame, batch_id: int) -> None:
         rows = kafka_records.records(frame, options.topic)
-        rows = kafka_records.with_ids(rows, f"{names}/{batch_id}", ordered=ordered)
+        rows = kafka_records.with_ids(rows, f"{names.transactional_id}/{batch_id}", ordered=ordered)
         rows.write.format("kafka").options(**kafka).save()
 
     return write
