@@ -59,7 +59,8 @@ class KafkaSink(Sink):
         try:
             self.options_with({})
         except KafkaOptionRefused as error:
-            msg = f"{error.option}: {error.reason}: {error.fix}"  # type: ignore[attr-defined]
+            option, reason, fix = (str(error.facts[name]).replace("topic.", "") for name in ("option", "reason", "fix"))
+            msg = f"{option.removeprefix('kafka.')} is refused, because {reason}: {fix}"
             raise ValueError(msg) from None
         return self
 
