@@ -67,7 +67,8 @@ class KafkaBatch:
         try:
             sent = self._transactions.send(rows)
             context.step("sink_sent")
-            counts = counted_view.with_views(QueryCounts(read=sent, written=sent), run.views)
+            counts = QueryCounts(read=sent, written=sent, late=run.late_rows())
+            counts = counted_view.with_views(counts, run.views)
             entry = entry.counted(counts)
             self._transactions.commit(entry.to_json())
         except BaseException:

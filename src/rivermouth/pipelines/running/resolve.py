@@ -109,7 +109,7 @@ class Resolver:
             check_sink_columns(sink, flow, each.frame.schema)
             check_real_time(self.workspace.params, flow, each.frame, sink)
             with self.workspace.errors(flow.at, sink.name):
-                check_output_mode(each.frame, sink_output_mode(flow, each.frame))
+                check_output_mode(each.frame, sink_output_mode(flow, each.frame), flow)
         return Node(name, "sink", None, sink, flows, each_once([inp for each in found for inp in each.inputs]))
 
     def _dataset(self, name: TableName, dataset: Dataset) -> Node:
@@ -216,7 +216,7 @@ class Resolver:
         for flow, frame in zip(flows, frames, strict=True):
             check_real_time(self.workspace.params, flow, frame, None)
             with self.workspace.errors(flow.at, self.workspace.names.shown(name)):
-                check_output_mode(frame, output_mode(flow, frame, is_alone=len(flows) == 1))
+                check_output_mode(frame, output_mode(flow, frame, is_alone=len(flows) == 1), flow)
         dataset = with_conditions(dataset, frames)
         node = Node(name, kind, dataset, None, flows, inputs, columns, location)
         if columns is None:
