@@ -171,6 +171,8 @@ class _Carrying:
             raise self._refused(f"Spark has no function that reads the format {flow.format.type} as it does", "format")
         if flow.keyed is not None and flow.keyed.snapshots:
             raise self._refused("its records are snapshots, and a query of a stream has none", "sink", "from")
+        if flow.sink.type == "kafka":
+            raise self._refused("its rows are also written to a topic", "sink")
         if flow.starting_offsets.kind == "group":
             raise self._refused("Spark does not start at the offsets of a consumer group", "starting_offsets")
 
@@ -182,16 +184,14 @@ class _Carrying:
             self._differs("records that are lost are passed over, and not written down", "on_data_loss")
         if self.flow.table.column_comments:
             self._leaves("a converted table has no comments on its columns", "table", "column_comments")
-        if self._decodes:
-            return
-        if self.flow.format.type == "json":
+        if self.flow.format.type == "json" and not self._decodes:
             said = "a row of nulls" if self._judged is None else f"a dead letter that fails {self._judged}"
             if self._judged == "where":
                 self._leaves("a value that is no JSON is left out, and no dead letter", "dead_letters")
                 said = "left out"
             text = f"a value that is no JSON is {said}; a field that does not fit its type is null, and no dead letter"
             self._differs(text, "format")
-        if self.flow.key_as_text:
+        if self.flow.key_as_text and not self._decodes:
             self._differs("a key that is no UTF-8 is written with replaced characters", "key_format")
 
     def _table(self) -> str:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def what_would_be_lost(loaded: Loaded, node: Node) -> str:
-    """A sentence about what the sources of a table no longer have; empty where they have all of it, and of sinks."""
-    for flow in node.flows if node.is_table else ():
+    """A sentence about what the sources of a table no longer have; empty where they have all of it."""
+    for flow in node.flows:
         context = context_of(loaded, node, flow, lambda _: None)
         entry = context.ledger.position(loaded.workspace.session).entry
         if not entry.begun:
