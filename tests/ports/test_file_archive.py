@@ -90,7 +90,7 @@ def test_text_formats_and_names(spark, tmp_path):
         place = tmp_path / kind
         add(LocalFiles(), Archive(str(place), kind, options), rows, "e")
         names = sorted(each.name for each in place.iterdir())
-        suffix = {"csv": ".csv", "json": ".json.gz", "avro": ".avro"}[kind]
+        suffix = {"csv": ".csv", "json": ".json.gz", "avro": ".snappy.avro"}[kind]
         assert names == [MANIFESTS, f"orders-0000000000-00000{suffix}"]
         assert json.loads((place / MANIFESTS / "orders-0000000000.manifest").read_text()) == {
             "flow": "orders",
