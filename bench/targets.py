@@ -173,6 +173,7 @@ def _pipeline_targets(found: dict[str, Any]) -> list[Target]:
     tables = found["nothing_new"]["thirty"]["tables"] - found["nothing_new"]["two"]["tables"]
     backlog = {each["contestant"]: each for each in found["backlog"]}
     flows, datasets = backlog["two_flows"], backlog["two_datasets"]
+    plain, once, often = found["to_kafka"]
     flow, query = (found["commits"][name] for name in ("flow", "query"))
     at_most = [
         ("plan of 30 datasets, cold", median(found["cold"]["plan"], "seconds"), 15.0),
@@ -183,6 +184,8 @@ def _pipeline_targets(found: dict[str, Any]) -> list[Target]:
     times = [
         ("a backlog: two datasets / two flows", rate(datasets) / rate(flows), 0.9, True),
         ("a backlog, by CPU: two datasets / two flows", cpu_us(flows) / cpu_us(datasets), 0.9, True),
+        ("Kafka to Kafka: exactly once / plain writeStream", rate(once) / rate(plain), 0.7, True),
+        ("Kafka to Kafka: at least once / plain writeStream", rate(often) / rate(plain), 0.9, True),
         ("commit of a query / of a flow", commit_ms(query) / commit_ms(flow), 1.0, False),
     ]
     return [Target(what, value, bound, "s", at_least=False) for what, value, bound in at_most] + [

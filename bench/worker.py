@@ -13,7 +13,7 @@ import time
 import traceback
 from typing import TYPE_CHECKING, Any
 
-from bench import contestants, pipelines, routing, small, upserts
+from bench import contestants, kafka_sinks, pipelines, routing, small, upserts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +36,13 @@ def _answer(spark: SparkSession, command: dict[str, Any]) -> dict[str, Any]:
     job = contestants.Job(command.pop("servers"), command.pop("topic"), command.pop("folder"))
     carry = (
         SMALL.get(what)
-        or {**contestants.CONTESTANTS, **upserts.UPSERTS, **routing.ROUTES, **pipelines.PIPELINES}[what][1]
+        or {
+            **contestants.CONTESTANTS,
+            **upserts.UPSERTS,
+            **routing.ROUTES,
+            **pipelines.PIPELINES,
+            **kafka_sinks.KAFKA_SINKS,
+        }[what][1]
     )
     started = time.monotonic()
     try:

@@ -14,7 +14,13 @@ from rivermouth.rows.keyed.change_order import ChangeOrder
 from rivermouth.side_tables.deleted_keys import Tombstones
 from rivermouth.sinks._target import Target
 
-EXAMPLES = {"append": {}, "history": {"keys": ["id"], "sequence_by": "id"}, "upsert": {"keys": ["id"]}}
+EXAMPLES = {
+    "append": {},
+    "history": {"keys": ["id"], "sequence_by": "id"},
+    "kafka": {"topic": "t"},
+    "upsert": {"keys": ["id"]},
+}
+_APPENDS = ("append", "kafka")
 COLUMNS = {
     "id": "id",
     "name": "cast(id AS string)",
@@ -66,7 +72,7 @@ def frame(spark, sink, count):
 
 def written(spark, sink, target, entry, count):
     rows = frame(spark, sink, count)
-    return sink.write(rows.select(*COLUMNS) if sink.type == "append" else rows, target, entry)
+    return sink.write(rows.select(*COLUMNS) if sink.type in _APPENDS else rows, target, entry)
 
 
 def test_rows_and_entry_arrive_in_one_commit(spark, table):

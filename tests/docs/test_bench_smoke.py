@@ -118,6 +118,8 @@ def test_the_report_holds_every_figure_against_its_target(quick):
         "| of an update with nothing new: each dataset more",
         "| a backlog: two datasets / two flows",
         "| a backlog, by CPU: two datasets / two flows",
+        "| Kafka to Kafka: exactly once / plain writeStream",
+        "| Kafka to Kafka: at least once / plain writeStream",
         "| commit of a query / of a flow",
     ]
 
@@ -134,6 +136,11 @@ def test_pipelines_carry_what_flows_carry_and_nothing_where_nothing_is_new(quick
         "two_flows": [2 * RECORDS],
         "two_datasets": [2 * RECORDS],
         "two_streams": [2 * RECORDS],
+    }
+    assert {each["contestant"]: [run["answer"]["written"] for run in each["runs"]] for each in found["to_kafka"]} == {
+        "kafka_plain": [RECORDS],
+        "kafka_exactly_once": [RECORDS],
+        "kafka_at_least_once": [RECORDS],
     }
     assert {name: len(each["steps"]) for name, each in found["commits"].items()} == {"flow": 2, "query": 2}
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 from deltalake import DeltaTable, QueryBuilder
 
 
@@ -61,6 +62,30 @@ class PipelineFolder:
             (tuple(row) for row in zip(*(read.column(i).to_pylist() for i in range(read.num_columns)), strict=True)),
             key=repr,
         )
+
+
+def records(servers, topic, *, isolation="read_committed", partitions=1):
+    """The records of a topic as (key, value, headers), partition by partition."""
+    config = {
+        "bootstrap.servers": servers,
+        "group.id": "reader",
+        "isolation.level": isolation,
+        "enable.partition.eof": True,
+    }
+    consumer, found = Consumer(config), []
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+    left = partitions
+    while left:
+        record = consumer.poll(30)
+        assert record is not None
+        if record.error() is None:
+            key = record.key() and record.key().decode()
+            found.append((key, record.value().decode(), dict(record.headers() or ())))
+        else:
+            assert record.error().code() == KafkaError._PARTITION_EOF
+            left -= 1
+    consumer.close()
+    return found
 
 
 @pytest.fixture

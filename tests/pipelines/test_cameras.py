@@ -8,7 +8,8 @@ import json
 from collections import Counter
 
 import pyarrow.dataset as ds
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
+from tests.pipelines.conftest import records
 
 PYTHON = """
 from pyspark import pipelines as dp
@@ -143,14 +144,10 @@ def hourly_counts(logs):
 
 def newest_of(servers, topic):
     """By key the newest value of a topic: what its compaction leaves."""
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": "reader", "isolation.level": "read_committed"})
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    end, found = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)[1], {}
-    while end and consumer.position([TopicPartition(topic, 0)])[0].offset < end:
-        record = consumer.poll(30)
-        key = json.loads(record.key())
-        found[key["zip_code"], key["window"]["start"][:13]] = int(record.value())
-    consumer.close()
+    found = {}
+    for text, value, _ in records(servers, topic):
+        key = json.loads(text)
+        found[key["zip_code"], key["window"]["start"][:13]] = int(value)
     return found
 
 

@@ -11,6 +11,7 @@ from rivermouth.errors.base import RivermouthError as RivermouthError
 from rivermouth.errors.base import first_line as first_line
 from rivermouth.errors.jdbc import *
 from rivermouth.errors.kafka import *
+from rivermouth.errors.kafka_sinks import *
 from rivermouth.errors.lake import *
 from rivermouth.errors.ledger import *
 from rivermouth.errors.machine import *

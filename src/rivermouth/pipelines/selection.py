@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rivermouth.errors import DatasetNotInPipeline
 from rivermouth.names import did_you_mean
+from rivermouth.pipelines.graph import sink_name
 
 if TYPE_CHECKING:
     from rivermouth.pipelines.graph import Graph
@@ -33,8 +34,8 @@ class Selection:
     accepts_loss: bool = False
 
 
-def chosen_names(graph: Graph, pipeline: str, wanted: Collection[str]) -> set[TableName]:
-    """The names of datasets as the graph has them.
+def chosen_names(graph: Graph, pipeline: str, wanted: Collection[str], *, sinks: bool = False) -> set[TableName]:
+    """The names of datasets as the graph has them; with ``sinks`` those of sinks too.
 
     Raises:
         DatasetNotInPipeline: The pipeline defines none of one of these names.
@@ -43,8 +44,11 @@ def chosen_names(graph: Graph, pipeline: str, wanted: Collection[str]) -> set[Ta
     for text in wanted:
         name = names.resolve(text)
         node = graph.node(name) if name is not None else None
-        if node is None or not node.is_table:
+        if sinks and node is None:
+            node = graph.node(sink_name(text))
+        if node is None or not (node.is_table or node.kind == "sink"):
             known = [names.shown(each.name) for each in graph.nodes if each.is_table]
+            known += [each.name.table for each in graph.nodes if sinks and each.kind == "sink"]
             raise DatasetNotInPipeline(name=text, pipeline=pipeline, fix=did_you_mean(text, known))
         found.add(node.name)
     return found

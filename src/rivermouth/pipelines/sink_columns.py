@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
-from rivermouth.errors import SinkColumnsInvalid
+from rivermouth.domain.kafka.sink_options import read_options
+from rivermouth.errors import KafkaOptionRefused, SinkColumnsInvalid
 
 if TYPE_CHECKING:
     from rivermouth.pipelines.graph import FlowNode
@@ -32,9 +33,14 @@ def check_sink_columns(sink: Sink, flow: FlowNode, columns: T.StructType) -> Non
 
     Raises:
         SinkColumnsInvalid: The value is missing, there is no topic, or a column has a type that Kafka does not take.
+        KafkaOptionRefused: An option of the sink is unknown, or has a value that it cannot have.
     """
     if (sink.format or "").lower() != "kafka":
         return
+    try:
+        read_options(sink.options)
+    except KafkaOptionRefused as error:
+        raise error.located(str(sink.at)) from None
     types = {each.name: each.dataType for each in columns}
     given = {key.lower() for key in sink.options}
     if "value" not in types:

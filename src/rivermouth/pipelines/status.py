@@ -204,7 +204,7 @@ def _expectations(
 def _message(found: DatasetStatus, newest: DatasetFlowStatus | None) -> str:
     if found.failures:
         return failed_then(found.failures[0])
-    if found.kind == "sink":
+    if found.kind == "sink" and newest is None:
         return "what a sink has been given only its checkpoint knows"
     if newest is None:
         return "no batch yet"
@@ -215,10 +215,13 @@ def _message(found: DatasetStatus, newest: DatasetFlowStatus | None) -> str:
 
 def _flow(files: LakeFiles, pipeline: Pipeline, known: KnownDataset, flow: str) -> DatasetFlowStatus:
     found = DatasetFlowStatus(flow, failure=read_failure(files, pipeline.failures, file_name(flow)))
-    if not known.location or not delta_table.exists(files, known.location):
-        return found
     ledger = QueryLedger(files, known.location, known.side_files[flow], flow=flow)
-    newest = next(iter(ledger.entries(1)), None)
+    if known.kind == "sink":
+        newest = None
+    elif not known.location or not delta_table.exists(files, known.location):
+        return found
+    else:
+        newest = next(iter(ledger.entries(1)), None)
     entry = entry_in_side_file(files, ledger) if newest is None else newest[0]
     if entry is None:
         return found

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
-from rivermouth.domain.ledger.offset_ranges import size
-from rivermouth.errors import CommitLost
-from rivermouth.ports.delta import delta_append, delta_table
 from rivermouth.ports.delta.table_ledger import transaction_of
+from rivermouth.sinks._appending import appended
 from rivermouth.spec import Sink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from rivermouth.domain.ledger.ledger import Entry
+    from rivermouth.ports.delta import delta_table
     from rivermouth.ports.internals.multi_table_write import PartedFiles
     from rivermouth.sinks._target import Target
-
-
-# Of so many rows Delta's statistics cost more than another look at the footer of each file.
-MANY_OFFSETS: Final = 100_000
 
 
 class Append(Sink):
@@ -41,17 +36,7 @@ class Append(Sink):
         Guarantees:
             Run twice with one entry: the rows are there once. Stopped half-way: neither rows nor entry, or both.
         """
-        delta_append.append(
-            rows,
-            target.ledger.location,
-            transaction_of(entry, target.table_id),
-            onto=target.version,
-            by_footers=size(entry.unsettled) >= MANY_OFFSETS,
-        )
-        commit = target.ledger.commit_of(entry, target.version)
-        if commit is None:
-            raise CommitLost(flow=entry.flow, entry=entry.number, table=target.ledger.location)
-        return commit
+        return appended(rows, target, entry)
 
     def add(self, files: PartedFiles, number: int, spark: SparkSession, target: Target, entry: Entry) -> bool:
         """Adds files that lie ready, and ``entry``, in one commit; False, and nothing is done, if the table has moved.

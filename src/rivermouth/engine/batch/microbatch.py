@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rivermouth import names
 from rivermouth.domain.ledger import ledger, offset_ranges
 from rivermouth.domain.ledger.undeclared_names import after_batch
+from rivermouth.engine.batch.deliver import deliver
 from rivermouth.engine.batch.pipeline import (
     complete,
     dead_letters_of,
@@ -44,8 +45,9 @@ def process(frame: DataFrame, planned: Ranges, run: FlowRun) -> BatchDone | Batc
     3. transform: decode, conform, check and route, which give each row one word; see ``pipeline.transform``.
     4. count: the words are counted in the pass that writes.
     5. write: the rows for the table and the ledger entry, in one Delta commit.
-    6. dead letters: only if there are any, they are found again, explained and written to their own table.
-    7. complete: the counts must add up; they are kept, and reported.
+    6. deliver: of a flow into a topic, the rows of the commit, in one transaction of Kafka.
+    7. dead letters: only if there are any, they are found again, explained and written to their own table.
+    8. complete: the counts must add up; they are kept, and reported.
 
     Args:
         frame: A frame of Spark's Kafka source that holds the planned ranges.
@@ -80,7 +82,7 @@ def process(frame: DataFrame, planned: Ranges, run: FlowRun) -> BatchDone | Batc
     run.reached("write")
     table = table_rows(observed.rows.where(f"{names.ROUTE} = '{routing.TABLE}'"), run)
     commit = write_rows(table, run, entry)
-    # 6 and 7 dead letters, complete
+    # 6 to 8 deliver, dead letters, complete
     return finish(ranges, entry, commit, observed.get(), run, started)
 
 
@@ -122,6 +124,7 @@ def finish(
     run.advance(entry, commit.version)
     run.reached("written")
     _agree(run, entry, "rows in the table", commit.rows_written, counts.written + counts.merged)
+    deliver(run)
     run.reached("dead_letters")
     counts = write_dead_letters(ranges, counts, seen, run)
     run.reached("settle")

@@ -11,6 +11,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth.domain.ledger.ledger import Counts
+from rivermouth.engine.batch.deliver import deliver
 from rivermouth.engine.batch.pipeline import (
     table_coordinates,
     table_rows,
@@ -188,6 +189,7 @@ def _append(run: FlowRun, passing: DataFrame, coordinates: DataFrame) -> Counts:
     run.reached("replay_write")
     commit = write_rows(table_rows(missing, run), run, entry)
     run.advance(entry, commit.version, report=before.report)
+    deliver(run)
     return Counts(replayed=commit.rows_written or 0)
 
 

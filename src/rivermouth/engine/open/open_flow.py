@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rivermouth.domain.ledger.ledger import Entry, first_entry
+from rivermouth.engine.batch.deliver import open_delivery
 from rivermouth.engine.batch.recovery import recover
 from rivermouth.engine.data_loss.decide import add_epoch_column, check_epoch_column, check_topics, decide
 from rivermouth.engine.events import FlowOpened, SchemaKept, StepReached, Warned
@@ -68,7 +69,7 @@ def open_flow(
     3. load: the flow as its table and its ledger say.
     4. data loss: what is gone from Kafka is decided; a table that is to be rebuilt is emptied.
     5. align: the table gets the columns that the schema has and it has not.
-    6. recover: what a crash left undone is done.
+    6. recover: what a crash left undone is done; rows that its topic lacks are delivered.
     7. announce: the listener hears where the flow goes on.
 
     Args:
@@ -102,6 +103,7 @@ def open_flow(
     entry = run.position.entry
     recover(run)
     run.state_lost = False
+    open_delivery(run)
     # 7 announce
     unheeded = without_effect(run.flow, entry)
     if unheeded is not None:

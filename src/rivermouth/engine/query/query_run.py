@@ -28,7 +28,7 @@ class QueryPlaces:
     """Where the things of one flow of a pipeline lie.
 
     Attributes:
-        table: The folder of its table.
+        table: The folder of its table; of a flow into a sink a folder for what belongs to that.
         checkpoint: The folder of its query's checkpoint.
         side_file: The cache of its newest ledger entry.
         dead_letters: The folder of the table of dead letters.

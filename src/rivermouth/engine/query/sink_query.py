@@ -30,12 +30,15 @@ class SinkWriter:
         options: The writer's.
         function: Gets each batch and its number.
         output_mode: Spark's.
+        real_time: Whether rows are written as they come: a query that goes on, without state, with a format for which
+            Spark can do that.
     """
 
     format: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     function: Callable[[DataFrame, int], Any] | None = None
     output_mode: str = "append"
+    real_time: bool = False
 
 
 def run_sink_query(
@@ -63,11 +66,15 @@ def run_sink_query(
         CheckpointOfAnotherFlow: Another flow left its mark there.
 
     Guarantees:
-        Each batch reaches the sink at least once, with the same number.
+        Each batch reaches the sink at least once, with the same number; in real-time mode the rows since the last
+        offsets that Spark wrote come again after a crash, with any number.
     """
     _claim(context)
     stream = frame.writeStream.option("checkpointLocation", context.places.checkpoint).outputMode(writer.output_mode)
-    stream = stream.trigger(**trigger_of(interval_s))
+    if writer.real_time and interval_s is not None:
+        stream = stream.trigger(realTime=f"{round(interval_s * 1000)} milliseconds")
+    else:
+        stream = stream.trigger(**trigger_of(interval_s))
     if writer.function is not None:
         stream = stream.foreachBatch(_with_steps(writer.function, context.step))
     else:

@@ -25,6 +25,8 @@ from rivermouth.ports.lake.lake_files import PlacedFiles, files_for
 from rivermouth.ports.lake.lease import read_holder
 from rivermouth.ports.lake.storage_checks import check_same_place
 from rivermouth.ports.spark.session import for_flow
+from rivermouth.rows.kafka_records import KEYLESS
+from rivermouth.sinks.kafka import KafkaSink
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -256,6 +258,8 @@ def _standing_still(inputs: FlowInputs) -> FlowRun | None:
 
 def _warnings(spark: SparkSession, job: FlowJob, run: FlowRun | None, *, state_lost: bool) -> tuple[str, ...]:
     found = [deleted_text(job.places)] if state_lost else []
+    if isinstance(job.flow.sink, KafkaSink) and job.flow.sink.key is None:
+        found.append(f"topic {job.flow.sink.topic}: {KEYLESS}")
     if run is not None:
         found += [f"the declared schema {run.changes}"] if run.changes else []
         said = without_effect(job.flow, run.position.entry)

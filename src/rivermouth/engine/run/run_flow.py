@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from rivermouth.domain.kafka.latest_start import LatestStart
+from rivermouth.engine.batch.deliver import close_delivery
 from rivermouth.engine.batch.shared_batch import SharedBatch
 from rivermouth.engine.dead_letters import retry
 from rivermouth.engine.events import FlowRestarted, Listener, Warned
@@ -85,6 +86,7 @@ def run_flow(
             else:
                 return
             finally:
+                close_delivery(run)
                 state.running.pop(job.flow.name, None)
 
 

@@ -13,6 +13,7 @@ from rivermouth.errors import ExpectationInvalid, LayoutInvalid, first_line
 from rivermouth.ports.internals.expressions import forbidden, forbidden_within
 from rivermouth.rows import checks, partition_values
 from rivermouth.rows.columns import table_columns
+from rivermouth.sinks.kafka import KafkaSink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -113,6 +114,20 @@ def check_layout(flow: Flow, columns: StructType, problems: Problems) -> None:
             with problems.kept():
                 place = name if at[-1] == "column_comments" else index
                 _check_layout_column(flow, columns, name, there, (*at, place))
+
+
+def check_sink(flow: Flow, columns: StructType, problems: Problems) -> None:
+    """Keeps in ``problems`` each column that a Kafka sink names and the table does not have."""
+    if not isinstance(flow.sink, KafkaSink):
+        return
+    for setting, name in flow.sink.columns.items():
+        with problems.kept():
+            if name not in columns.names:
+                detail, path = f"there is no column {name!r} for the topic", (setting,)
+                if setting in flow.sink.headers:
+                    path = ("headers", setting)
+                fix = names.did_you_mean(name, columns.names)
+                raise LayoutInvalid(flow=flow.name, detail=detail, fix=fix).about("sink", *path)
 
 
 def _check_layout_column(

@@ -10,7 +10,7 @@ from pyspark.sql.types import ArrayType, BinaryType, BooleanType, MapType, Struc
 from rivermouth import names
 from rivermouth.domain.kafka.kafka_options import text
 from rivermouth.engine.flow.table_shape import TableChanges, TableShape
-from rivermouth.engine.table.analyse import check_expectations, check_layout, with_derived_columns
+from rivermouth.engine.table.analyse import check_expectations, check_layout, check_sink, with_derived_columns
 from rivermouth.engine.table.declared_columns import declared_columns
 from rivermouth.engine.table.exploded import exploded_columns, exploded_properties, other_elements
 from rivermouth.engine.table.keyed_table import columns_of_rows, keyed_columns, keyed_properties, keys_fix, other_keys
@@ -72,6 +72,7 @@ def table_shape(spark: SparkSession, flow: Flow) -> TableShape:
         with problems.kept():
             columns = keyed_columns(spark, flow, payload, columns, problems)
         check_layout(flow, columns, problems)
+        check_sink(flow, columns, problems)
         with problems.kept():
             reserved_names.check(flow, columns.names, payload.names)
     problems.report()

@@ -98,7 +98,7 @@ class Pipeline:
 
     def flow_places(self, name: TableName, flow: str, dataset: Dataset | None = None) -> QueryPlaces:
         """Where the things of one flow lie."""
-        table = self.table(name, dataset)
+        table = self.table(name, dataset) if name.schema else f"{self.state}/sinks/{file_name(name.table)}"
         below = f"{name if name.schema else f'sink.{name.table}'}/{file_name(flow)}"
         checkpoints = f"{self.state}/checkpoints"
         if self.settings.storage:

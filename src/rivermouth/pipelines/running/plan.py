@@ -6,10 +6,13 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Final, Literal
 
+from rivermouth.domain.kafka.sink_options import read_options
 from rivermouth.domain.query.refresh_decision import ViewState, decide
 from rivermouth.domain.query.view_tree import plain_path, table_name
 from rivermouth.engine.query.query_table import changes
+from rivermouth.pipelines.real_time import is_real_time
 from rivermouth.pipelines.running.flows.flow_runs import context_of, evaluated_flow, fingerprint_of
+from rivermouth.pipelines.running.flows.sinks import is_kafka
 from rivermouth.pipelines.running.flows.views import view_of
 from rivermouth.pipelines.running.output_modes import output_mode
 from rivermouth.pipelines.running.reset import may_be_reset
@@ -17,6 +20,7 @@ from rivermouth.pipelines.selection import chosen_names
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.internals.delta_snapshot import table_state
 from rivermouth.ports.internals.query_plans import keeps_state
+from rivermouth.rows import kafka_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -102,8 +106,8 @@ def plan(loaded: Loaded, selection: Selection) -> list[PlannedDataset]:
     """
     graph, name = loaded.graph, loaded.pipeline.name
     cleared = chosen_names(graph, name, selection.full_refresh)
-    reset = chosen_names(graph, name, selection.reset_checkpoint)
-    wanted = chosen_names(graph, name, selection.refresh)
+    reset = chosen_names(graph, name, selection.reset_checkpoint, sinks=True)
+    wanted = chosen_names(graph, name, selection.refresh, sinks=True)
     some = (wanted | cleared | reset) if not selection.full_refresh_all else set()
     pending: dict[str, frozenset[Effect]] = {}
     found = []
@@ -158,7 +162,7 @@ def _new_columns(loaded: Loaded, node: Node) -> tuple[str, ...]:
 
 def _flow(loaded: Loaded, node: Node, flow: FlowNode, pending: Mapping[str, frozenset[Effect]]) -> PlannedFlow:
     if node.kind == "sink":
-        return PlannedFlow(flow.name, flow.kind, "run", "what is new since its checkpoint")
+        return _into_sink(loaded, node, flow)
     if flow.kind == "auto_cdc_from_snapshot":
         return PlannedFlow(flow.name, flow.kind, "run", "the newest snapshots")
     context = context_of(loaded, node, flow, lambda _: None)
@@ -180,6 +184,22 @@ def _flow(loaded: Loaded, node: Node, flow: FlowNode, pending: Mapping[str, froz
     if replaces:
         reason += "; each batch replaces all rows"
     return PlannedFlow(flow.name, flow.kind, action, reason, stateful)
+
+
+def _into_sink(loaded: Loaded, node: Node, flow: FlowNode) -> PlannedFlow:
+    evaluated = evaluated_flow(loaded, node, flow)
+    reason = "what is new since its checkpoint, at least once"
+    if is_kafka(node) and node.sink is not None:
+        reason = "what is new since its last batch, exactly once: each batch is a transaction of Kafka"
+        if read_options(node.sink.options).delivery == "at_least_once":
+            reason = (
+                f"what is new since its checkpoint, at least once: copies have one {kafka_records.ID_HEADER} header"
+            )
+        if is_real_time(loaded.pipeline.configuration, flow):
+            reason = "with --follow as records come (real-time mode); what is in flight comes again after a crash"
+        if "key" not in evaluated.frame.columns:
+            reason += f"; {kafka_records.KEYLESS}"
+    return PlannedFlow(flow.name, flow.kind, "run", reason, keeps_state(evaluated.frame))
 
 
 def _state(loaded: Loaded, node: Node, evaluated: Evaluated, context: QueryContext) -> ViewState:

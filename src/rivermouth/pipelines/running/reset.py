@@ -9,6 +9,7 @@ from rivermouth.domain.delta.table_transaction import TableTransaction
 from rivermouth.engine.query.query_events import Note
 from rivermouth.errors import RefreshWouldLose, ResetNotAllowed
 from rivermouth.pipelines.running.flows.flow_runs import context_of, own_position
+from rivermouth.pipelines.running.flows.sinks import reset_sink
 from rivermouth.pipelines.running.losses import what_would_be_lost
 from rivermouth.pipelines.selection import chosen_names
 from rivermouth.ports.delta import delta_table
@@ -41,7 +42,7 @@ def prepare_selection(
     """
     named = chosen_names(loaded.graph, loaded.pipeline.name, selection.full_refresh)
     cleared = named | _all_that_may_be(loaded, named, listener, everything=selection.full_refresh_all)
-    reset = chosen_names(loaded.graph, loaded.pipeline.name, selection.reset_checkpoint)
+    reset = chosen_names(loaded.graph, loaded.pipeline.name, selection.reset_checkpoint, sinks=True)
     nodes = [node for node in loaded.graph.nodes if node.name in cleared]
     if not selection.accepts_loss:
         for node in nodes:
@@ -51,8 +52,8 @@ def prepare_selection(
         clear(loaded, node)
     for node in loaded.graph.nodes:
         if node.name in reset - cleared:
-            read_again(loaded, node)
-    wanted = chosen_names(loaded.graph, loaded.pipeline.name, selection.refresh)
+            (reset_sink if node.kind == "sink" else read_again)(loaded, node)
+    wanted = chosen_names(loaded.graph, loaded.pipeline.name, selection.refresh, sinks=True)
     return (wanted | cleared | reset) if (wanted or named or reset) and not selection.full_refresh_all else None
 
 

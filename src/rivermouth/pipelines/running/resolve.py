@@ -23,6 +23,7 @@ from rivermouth.errors import (
 )
 from rivermouth.names import did_you_mean
 from rivermouth.pipelines.graph import Declared, FlowNode, Graph, Node, circle
+from rivermouth.pipelines.real_time import check_real_time
 from rivermouth.pipelines.running.declared_columns import declared_columns, united, with_computed
 from rivermouth.pipelines.running.output_modes import check_output_mode, output_mode, sink_output_mode
 from rivermouth.pipelines.running.reads import Evaluated, each_once, read_by
@@ -106,6 +107,7 @@ class Resolver:
         found = [self._streamed(flow, sink.name) for flow in flows]
         for flow, each in zip(flows, found, strict=True):
             check_sink_columns(sink, flow, each.frame.schema)
+            check_real_time(self.workspace.params, flow, each.frame, sink)
             with self.workspace.errors(flow.at, sink.name):
                 check_output_mode(each.frame, sink_output_mode(flow, each.frame))
         return Node(name, "sink", None, sink, flows, each_once([inp for each in found for inp in each.inputs]))
@@ -212,6 +214,7 @@ class Resolver:
         with self.workspace.errors(dataset.at, self.workspace.names.shown(name)):
             frames = [with_computed(each.frame, columns) for each in found]
         for flow, frame in zip(flows, frames, strict=True):
+            check_real_time(self.workspace.params, flow, frame, None)
             with self.workspace.errors(flow.at, self.workspace.names.shown(name)):
                 check_output_mode(frame, output_mode(flow, frame, is_alone=len(flows) == 1))
         dataset = with_conditions(dataset, frames)

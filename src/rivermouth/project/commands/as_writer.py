@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rivermouth.engine.batch.deliver import close_delivery
 from rivermouth.engine.flow.flow_inputs import OpenSource
 from rivermouth.engine.open.open_flow import open_flow
 from rivermouth.engine.open.sources import reading
@@ -48,8 +49,11 @@ def _as_writer(spark: SparkSession, job: FlowJob, request: requests.Request, hoo
     ):
         run = open_flow(spark, job, OpenSource(kafka, source), hooks.listener)
         run.lease = lease
-        requests.clear_pending(run)
-        return requests.execute(run, request)
+        try:
+            requests.clear_pending(run)
+            return requests.execute(run, request)
+        finally:
+            close_delivery(run)
 
 
 def _asked(spark: SparkSession, job: FlowJob, request: requests.Request) -> dict[str, Any] | None:

@@ -208,7 +208,7 @@ _FUTURE_KEYS: Final[Mapping[str, frozenset[str]]] = {
 }
 _FUTURE_KINDS: Final[Mapping[str, frozenset[str]]] = {
     "formats": frozenset(),
-    "sinks": frozenset({"kafka"}),
+    "sinks": frozenset[str](),
     "actions": frozenset(),
 }
 # Of formats, sinks and actions: the words of other tools, and ours.
@@ -229,6 +229,7 @@ _OTHER_KINDS: Final[Mapping[str, Mapping[str, str]]] = {
         **dict.fromkeys(("merge", "merge_into", "scd1", "scd_type_1", "auto_cdc", "apply_changes", "update"), "upsert"),
         **dict.fromkeys(("scd2", "scd_type_2"), "history"),
         **dict.fromkeys(("insert", "delta"), "append"),
+        **dict.fromkeys(("topic", "kafka_topic"), "kafka"),
     },
     "actions": {
         **dict.fromkeys(("quarantine", "dlq", "dead-letter", "deadletter", "reject"), "dead_letter"),

@@ -47,6 +47,7 @@ def check(flow: FlowFields) -> None:
         _check_key_format,
         _check_changes,
         _check_keyed,
+        _check_delivery,
         _check_expectations,
         _check_table,
     ):
@@ -61,6 +62,12 @@ def check(flow: FlowFields) -> None:
 def _check_name(flow: FlowFields) -> None:
     if not _NAME.match(flow.name):
         msg = f"{flow.name!r} is no flow name: use letters, digits, _ and -, beginning with a letter"
+        raise ValueError(msg)
+
+
+def _check_delivery(flow: FlowFields) -> None:
+    if flow.sink.type == "kafka" and flow.source is not None:
+        msg = "the sink kafka is for flows that read Kafka, and this one reads a table: write a pipeline with a sink"
         raise ValueError(msg)
 
 

@@ -85,8 +85,8 @@ def refresh_node(
         return Done(run_snapshots(loaded, node, flow, context))
     evaluated = evaluated_flow(loaded, node, flow)
     if node.kind == "sink":
-        node = sinks.with_resolved_options(node, workspace)
-        return Done(*sinks.run_sink(node, flow, evaluated, context, hooks.stopping, interval_s))
+        work = sinks.SinkWork(loaded, node, flow, evaluated, context, hooks.stopping, interval_s)
+        return Done(*sinks.run_sink(work))
     if not evaluated.frame.isStreaming:
         evaluated = in_own_session(evaluated)
     run = opened(loaded, context, evaluated.frame)

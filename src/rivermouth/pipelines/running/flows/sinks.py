@@ -2,20 +2,46 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
+from rivermouth.domain.kafka.sink_options import read_options
 from rivermouth.domain.query.query_entry import QueryCounts
 from rivermouth.engine.query.counted_view import with_views
+from rivermouth.engine.query.kafka_query import naming_the_sink, opened, reset
 from rivermouth.engine.query.sink_query import SinkWriter, run_sink_query
+from rivermouth.engine.query.streaming import run_query
+from rivermouth.pipelines.real_time import LEAST_S, is_real_time
+from rivermouth.pipelines.running.flows.flow_runs import context_of, fingerprint_of
 from rivermouth.pipelines.running.output_modes import sink_output_mode
+from rivermouth.pipelines.running.pipeline import file_name
+from rivermouth.ports.internals.query_plans import keeps_state
+from rivermouth.ports.kafka.kafka_transactions import SinkNames
+from rivermouth.rows import kafka_records
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame
+
+    from rivermouth.domain.kafka.sink_options import KafkaSinkOptions
     from rivermouth.engine.query.query_run import QueryContext
     from rivermouth.pipelines.graph import FlowNode, Node
+    from rivermouth.pipelines.running.load import Loaded
+    from rivermouth.pipelines.running.pipeline import Pipeline
     from rivermouth.pipelines.running.reads import Evaluated
     from rivermouth.pipelines.running.workspace import Workspace
+    from rivermouth.pipelines.spec import Sink
+
+_LONGEST_NAME: Final = 200
+"""Kafka takes names of topics up to 249 characters."""
+
+
+def is_kafka(node: Node) -> bool:
+    """Whether the node is a sink of the format ``kafka``."""
+    return node.sink is not None and (node.sink.format or "").lower() == "kafka"
 
 
 def with_resolved_options(node: Node, workspace: Workspace) -> Node:
@@ -29,19 +55,43 @@ def with_resolved_options(node: Node, workspace: Workspace) -> Node:
         key: workspace.pipeline.located(value) if key.lower() == "path" else value
         for key, value in sink.options.items()
     }
-    if (sink.format or "").lower() == "kafka":
+    if is_kafka(node):
         options |= workspace.kafka(options)
     return replace(node, sink=replace(sink, options=options))
 
 
-def run_sink(
-    node: Node,
-    flow: FlowNode,
-    evaluated: Evaluated,
-    context: QueryContext,
-    stopping: threading.Event,
-    interval_s: float | None,
-) -> tuple[QueryCounts, int]:
+def names_of(pipeline: Pipeline, node: Node, flow: FlowNode) -> SinkNames:
+    """What the transactions of a flow are called: the same in every run, and of no other pipeline or lake."""
+    place = hashlib.sha256(pipeline.state.encode()).hexdigest()[:8]
+    called = f"rivermouth-{file_name(pipeline.name)}-{file_name(node.name.table)}-{file_name(flow.name)}"
+    called = "".join(each if each.isascii() else "_" for each in called)[:_LONGEST_NAME]
+    return SinkNames(flow.name, node.name.table, f"{called}-{place}")
+
+
+@dataclass(frozen=True, slots=True)
+class SinkWork:
+    """A flow into a sink that is to be run.
+
+    Attributes:
+        loaded: The pipeline.
+        node: The sink.
+        flow: The flow.
+        evaluated: Its query.
+        context: Its surroundings.
+        stopping: Set when it shall end after the batch in hand.
+        interval_s: Of the batches of a query that goes on; None reads what there is.
+    """
+
+    loaded: Loaded
+    node: Node
+    flow: FlowNode
+    evaluated: Evaluated
+    context: QueryContext
+    stopping: threading.Event
+    interval_s: float | None
+
+
+def run_sink(work: SinkWork) -> tuple[QueryCounts, int]:
     """Runs a flow into a sink; how many rows it has written, and how many a watermark left out.
 
     An update flow gives the rows that changed with each batch (Spark's update mode). A query that aggregates without a
@@ -51,9 +101,80 @@ def run_sink(
         RivermouthError: The typed reason why it failed.
 
     Guarantees:
-        Each batch reaches the sink at least once, with one number.
+        Each batch reaches a Kafka sink exactly once, unless that asks for less; other sinks at least once, with one
+        number.
     """
-    sink: Any = node.sink
-    writer = SinkWriter(sink.format, sink.options, sink.function, sink_output_mode(flow, evaluated.frame))
-    counts, late = run_sink_query(evaluated.frame, context, writer, stopping, interval_s=interval_s)
-    return with_views(counts, evaluated.views), late
+    frame, sink = work.evaluated.frame, _sink(work)
+    mode = sink_output_mode(work.flow, frame)
+    if is_kafka(work.node):
+        options = read_options(sink.options)
+        if options.delivery == "exactly_once":
+            return _by_transactions(work, options, mode)
+        if work.interval_s is not None and is_real_time(work.loaded.pipeline.configuration, work.flow):
+            return _in_real_time(work, options, sink)
+        sink = replace(sink, function=_writer(work, options, sink))
+    writer = SinkWriter(sink.format, sink.options, sink.function, mode)
+    counts, late = run_sink_query(frame, work.context, writer, work.stopping, interval_s=work.interval_s)
+    return with_views(counts, work.evaluated.views), late
+
+
+def _sink(work: SinkWork) -> Sink:
+    sink = with_resolved_options(work.node, work.loaded.workspace).sink
+    if sink is None:
+        msg = f"{work.node.name} is no sink"
+        raise TypeError(msg)
+    return sink
+
+
+def _by_transactions(work: SinkWork, options: KafkaSinkOptions, mode: str) -> tuple[QueryCounts, int]:
+    workspace, context, frame = work.loaded.workspace, work.context, work.evaluated.frame
+    names = names_of(work.loaded.pipeline, work.node, work.flow)
+    with naming_the_sink(context), opened(workspace.session, context, options, names) as (run, batch):
+        run.stopping, run.views = work.stopping, work.evaluated.views
+        run.fingerprint, run.stateful = fingerprint_of(frame), keeps_state(frame)
+        with workspace.settings(work.flow.query.conf):
+            late = run_query(frame, run, batch, interval_s=work.interval_s, output_mode=mode)
+        return run.counts, late
+
+
+def _in_real_time(work: SinkWork, options: KafkaSinkOptions, sink: Sink) -> tuple[QueryCounts, int]:
+    """By Spark's own writer, as records come. Spark takes update mode alone, which is append mode without state."""
+    rows = kafka_records.records(work.evaluated.frame, options.topic)
+    writer = SinkWriter(sink.format, _client_options(sink), output_mode="update", real_time=True)
+    interval_s = max(LEAST_S, work.interval_s or LEAST_S)
+    return run_sink_query(rows, work.context, writer, work.stopping, interval_s=interval_s)
+
+
+def _client_options(sink: Sink) -> dict[str, str]:
+    return {key: value for key, value in sink.options.items() if key.lower().startswith("kafka.")}
+
+
+def _writer(work: SinkWork, options: KafkaSinkOptions, sink: Sink) -> Callable[[DataFrame, int], None]:
+    """Writes batches by Spark's tasks, each record with an id that stays the same when its batch comes again."""
+    ordered = not keeps_state(work.evaluated.frame)
+    kafka = _client_options(sink)
+    names = names_of(work.loaded.pipeline, work.node, work.flow).transactional_id
+
+    def write(frame: DataFrame, batch_id: int) -> None:
+        rows = kafka_records.records(frame, options.topic)
+        rows = kafka_records.with_ids(rows, f"{names}/{batch_id}", ordered=ordered)
+        rows.write.format("kafka").options(**kafka).save()
+
+    return write
+
+
+def reset_sink(loaded: Loaded, node: Node) -> None:
+    """Lets the flows into a sink read their sources from the beginning; what was written stays.
+
+    Guarantees:
+        Run twice: as once. Stopped half-way: some flows begin at the beginning already.
+    """
+    resolved, session = with_resolved_options(node, loaded.workspace).sink, loaded.workspace.session
+    for flow in node.flows:
+        context = context_of(loaded, node, flow, lambda _: None)
+        if is_kafka(node) and resolved is not None:
+            options = read_options(resolved.options)
+            if options.delivery == "exactly_once":
+                reset(session, context, options, names_of(loaded.pipeline, node, flow))
+        context.source_files.forget(session, flow.name)
+        context.files.delete(context.places.checkpoint)

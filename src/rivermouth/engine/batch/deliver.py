@@ -1,0 +1,146 @@
+"""Rows of a flow's table delivered to the topic of its Kafka sink: commit by commit, each in one transaction."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+from rivermouth import names
+from rivermouth.domain.ledger.ledger import Entry
+from rivermouth.ports.delta import delta_table
+from rivermouth.ports.delta.added_rows import added_rows
+from rivermouth.ports.kafka.kafka_source import KafkaSource
+from rivermouth.ports.kafka.kafka_transactions import KafkaTransactions, SinkNames
+from rivermouth.rows import envelope, kafka_records
+from rivermouth.sinks.kafka import KafkaSink
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from rivermouth.engine.flow.running import FlowRun
+
+_DELIVERS: Final = ("batch", "replay")
+"""The kinds of entries whose commits add rows that are records of the topic."""
+
+
+def open_delivery(run: FlowRun) -> None:
+    """Makes the flow ready to deliver, and delivers what a crash left; nothing of a flow without a Kafka sink.
+
+    Where Kafka has no ledger of the flow yet, the topic gets the rows of commits from now on: the table is new, or its
+    flow had another sink before.
+
+    Raises:
+        RivermouthError: The cluster does not take the records.
+
+    Guarantees:
+        Run twice: as once. The producer of a process before can write no more.
+    """
+    if not isinstance(run.sink, KafkaSink) or not isinstance(run.source, KafkaSource):
+        return
+    close_delivery(run)
+    cluster = {**run.source.options, "bootstrap.servers": run.source.bootstrap_servers}
+    run.delivery = KafkaTransactions(run.spark, run.sink.options_with(cluster), _names(run))
+    text = run.delivery.newest_entry()
+    if text is None:
+        run.delivery.begin()
+        run.delivery.commit(run.position.entry.to_json())
+        return
+    newest = Entry.from_json(text, table=run.delivery.names.ledger_topic, version=-1)
+    if newest is not None:
+        _deliver_after(run, run.delivery, newest.number)
+
+
+def close_delivery(run: FlowRun | None) -> None:
+    """Closes the producer of a flow that is not run on."""
+    if run is not None and run.delivery is not None:
+        run.delivery.close()
+        run.delivery = None
+
+
+def deliver(run: FlowRun) -> None:
+    """Delivers the rows of the newest entry, which are in the table; nothing of a flow without a Kafka sink.
+
+    Raises:
+        RivermouthError: The cluster does not take the records.
+
+    Guarantees:
+        Stopped anywhere: readers of committed records see the rows of an entry once. Those that are missing are
+        delivered when the flow is opened again.
+    """
+    if run.delivery is None:
+        open_delivery(run)
+    else:
+        _deliver(run, run.delivery, run.position.entry, run.position.version)
+
+
+def _names(run: FlowRun) -> SinkNames:
+    place = hashlib.sha256(run.places.table.encode()).hexdigest()[:8]
+    return SinkNames(run.flow.name, run.flow.name, f"rivermouth-{run.flow.name}-{place}")
+
+
+def _deliver_after(run: FlowRun, delivery: KafkaTransactions, number: int) -> None:
+    """Delivers the entries behind one, the oldest first."""
+    missing: list[tuple[Entry, int]] = []
+    for version in reversed(delta_table.commit_versions(run.files, run.places.table)):
+        commit = delta_table.read_commit(run.files, run.places.table, version)
+        text = None if commit is None else commit.user_metadata
+        entry = Entry.from_json(text, table=run.places.table, version=version) if text else None
+        if entry is not None and entry.number <= number:
+            break
+        if entry is not None:
+            missing.append((entry, version))
+    for entry, version in reversed(missing):
+        _deliver(run, delivery, entry, version)
+
+
+def _deliver(run: FlowRun, delivery: KafkaTransactions, entry: Entry, version: int) -> None:
+    run.reached("deliver")
+    delivery.begin()
+    try:
+        rows = _rows(run, entry, version)
+        if rows is not None:
+            delivery.send(rows)
+        run.reached("sent")
+        delivery.commit(entry.to_json())
+    except BaseException:
+        delivery.abandon()
+        run.delivery = None
+        raise
+    run.reached("delivered")
+
+
+def _rows(run: FlowRun, entry: Entry, version: int) -> DataFrame | None:
+    """The records of an entry, in the order of the records that they were; None if there are none."""
+    if entry.kind not in _DELIVERS or not isinstance(run.sink, KafkaSink):
+        return None
+    found = added_rows(run.spark, run.files, run.places.table, version)
+    if found is None:
+        return None
+    called = run.flow.metadata_columns
+    place = [F.col(names.quoted(called[name])) for name in run.flow.identity.values()]
+    if entry.kind == "batch":
+        # Delta looks only into the files that may have these offsets.
+        inside = envelope.inside(entry.unsettled)
+        rows = found.withColumns({target: F.col(names.quoted(called[name])) for target, name in names.IN_TABLE.items()})
+        found = rows.where(inside).drop(*names.IN_TABLE)
+    kinds = {each.name: each.dataType.typeName() for each in found.schema}
+
+    def part(name: str | None) -> Column:
+        """A column as text or bytes; null where none is named."""
+        column = F.lit(None) if name is None else F.col(names.quoted(name))
+        return column if name is None or kinds[name] == "binary" else column.cast("string")
+
+    sink, beside = run.sink, {*called.values(), names.EPOCH_COLUMN}
+    payload = [F.col(names.quoted(each)) for each in found.columns if each not in beside]
+    headers = [F.struct(F.lit(name), part(column).cast("binary")) for name, column in sink.headers.items()]
+    columns = {
+        "key": part(sink.key),
+        "value": F.to_json(F.struct(*payload)),
+        "partition": F.lit(None) if sink.partition is None else F.col(names.quoted(sink.partition)),
+        "headers": F.array(*headers) if headers else F.lit(None),
+    }
+    # All rows of a partition that was read come one after the other, so that those of a key keep their order.
+    rows = found.repartition(*place[:2]).sortWithinPartitions(*place)
+    return kafka_records.records(rows.select(*(each.alias(name) for name, each in columns.items())), sink.topic)

@@ -1,0 +1,214 @@
+"""Kafka's transactions: the records of a batch and the ledger entry that says so, in one commit.
+
+The producer is Java's, in Spark's driver: it takes the options of Spark's own writer, and its classes for logins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from py4j.protocol import Py4JJavaError
+
+from rivermouth.decoding.jvm.java_objects import java_class, java_frame
+from rivermouth.errors import (
+    KafkaOptionRefused,
+    RivermouthError,
+    SinkFenced,
+    SinkRecordInvalid,
+    SinkRecordTooLarge,
+    SinkRefused,
+    SinkTopicDiffers,
+    SinkTopicMissing,
+    SinkUnreachable,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from rivermouth.domain.kafka.sink_options import KafkaSinkOptions
+
+_LEDGER_SETTINGS: Final = {"cleanup.policy": "compact"}
+_ADMIN: Final = {"default.api.timeout.ms": "30000"}
+"""Not less than Kafka's ``request.timeout.ms``."""
+_KAFKA: Final = "org.apache.kafka."
+_FENCED: Final = ("ProducerFencedException", "InvalidProducerEpochException", "FencedInstanceIdException")
+_ENDED: Final = ("InvalidTxnStateException", "InvalidPidMappingException", "UnknownProducerIdException")
+_TOO_LARGE: Final = ("RecordTooLargeException", "RecordBatchTooLargeException")
+_MISSING: Final = ("UnknownTopicOrPartitionException", "InvalidTopicException")
+_INVALID: Final = ("java.lang.IllegalArgumentException", "java.lang.NullPointerException")
+_DEEPEST: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class SinkNames:
+    """What the writes of one flow into one sink are called.
+
+    Attributes:
+        flow: The flow's name.
+        sink: The sink's name.
+        transactional_id: Of its producer: the same in every run, and of no other flow.
+    """
+
+    flow: str
+    sink: str
+    transactional_id: str
+
+    @property
+    def ledger_topic(self) -> str:
+        """The topic with the flow's ledger entries."""
+        return f"{self.transactional_id}-ledger"
+
+
+class KafkaTransactions:
+    """The transactions of one flow into one sink.
+
+    Args:
+        spark: A session.
+        options: Of the sink.
+        names: What they are called.
+
+    Raises:
+        SinkTopicMissing, SinkTopicDiffers: The sink's topic is not there, or is another one than it asks for.
+        SinkUnreachable, SinkRefused, KafkaOptionRefused: The cluster cannot be used.
+
+    Guarantees:
+        A transaction that a process before left open is completed or aborted, and that process can write no more.
+    """
+
+    def __init__(self, spark: SparkSession, options: KafkaSinkOptions, names: SinkNames) -> None:
+        self._spark = spark
+        self._options = options
+        self.names = names
+        config = options.producer
+        with self._failures():
+            topics = java_class(spark, "rivermouth.kafka.Topics")({**_ADMIN, **options.client})
+            try:
+                self._ensure_topics(topics)
+            finally:
+                topics.close()
+            self._producer: Any = java_class(spark, "rivermouth.kafka.Transactions")(config, names.transactional_id)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the producer. A transaction that is open stays so, until the next producer or the broker ends it."""
+        self._producer.close()
+
+    def newest_entry(self) -> str | None:
+        """The text of the newest committed ledger entry; None before the first."""
+        with self._failures():
+            newest = java_class(self._spark, "rivermouth.kafka.LedgerTopic").newest
+            found: str | None = newest(self._options.client, self.names.ledger_topic)
+            return found
+
+    def begin(self) -> None:
+        """Begins a transaction."""
+        with self._failures():
+            self._producer.begin()
+
+    def send(self, rows: DataFrame) -> int:
+        """Sends rows as ``rows.kafka_records.records`` returns them; how many there were.
+
+        Raises:
+            SinkRecordTooLarge, SinkRecordInvalid: A row cannot be written.
+            SinkTopicMissing, SinkUnreachable, SinkFenced, SinkRefused: The cluster does not take it.
+
+        Guarantees:
+            Nobody who reads committed records sees them before ``commit``.
+        """
+        with self._failures():
+            return int(self._producer.send(java_frame(rows)))
+
+    def commit(self, entry: str) -> None:
+        """Commits what was sent, and the text of its ledger entry.
+
+        Raises:
+            RivermouthError: As ``send``. Whether it was committed, the next ``newest_entry`` of a new producer tells.
+
+        Guarantees:
+            Stopped half-way: the transaction is there with its entry, or nothing of it.
+        """
+        with self._failures():
+            self._producer.commit(self.names.ledger_topic, self.names.flow, entry)
+
+    def abandon(self) -> None:
+        """Aborts the transaction that is open, and closes the producer."""
+        self._producer.abandon()
+
+    def _ensure_topics(self, topics: Any) -> None:
+        options, ledger = self._options, self.names.ledger_topic
+        if topics.partitions(ledger) == 0:
+            topics.create(ledger, 1, 0, _LEDGER_SETTINGS)
+        if options.topic is None or not options.creation:
+            return
+        if topics.partitions(options.topic) == 0:
+            settings = options.topic_settings
+            topics.create(options.topic, options.partitions, options.replication_factor, settings)
+            return
+        wanted = {name: (topics.setting(options.topic, name), each) for name, each in options.topic_settings.items()}
+        if options.partitions:
+            wanted["partitions"] = (str(topics.partitions(options.topic)), str(options.partitions))
+        for setting, (found, each) in wanted.items():
+            if found != each:
+                facts = {"topic": options.topic, "setting": setting, "found": found, "wanted": each}
+                raise SinkTopicDiffers(flow=self.names.flow, **facts)
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        try:
+            yield
+        except Py4JJavaError as error:
+            found = self._failure(error)
+            if found is None:
+                raise
+            raise found from error
+
+    def _failure(self, error: Py4JJavaError) -> RivermouthError | None:
+        """Kafka's error as ours; None of an error that is none of Kafka's."""
+        java, first = error.java_exception, error.java_exception
+        for _ in range(_DEEPEST):
+            name = str(java.getClass().getName())
+            if name.startswith(_KAFKA) and name != "org.apache.kafka.common.KafkaException":
+                return self._kafkas(name.rsplit(".", 1)[-1], str(java.getMessage()))
+            if java.getCause() is None:
+                break
+            java = java.getCause()
+        name = str(first.getClass().getName())
+        text = str(first.getMessage() or name).rstrip(".")
+        facts = {"flow": self.names.flow, "sink": self.names.sink, "detail": text}
+        if name in _INVALID:
+            return SinkRecordInvalid(**facts)
+        return self._refused(text) if name.startswith(_KAFKA) else None
+
+    def _kafkas(self, name: str, text: str) -> RivermouthError:
+        flow, sink = self.names.flow, self.names.sink
+        if name in _MISSING or "not present in metadata" in text:
+            topic = self._options.topic or text.removeprefix("Topic ").split(" ", 1)[0]
+            fix = 'add "topic.partitions": "3" to the options of the sink, and the topic is created'
+            if self._options.topic is None:
+                fix = f"kafka-topics.sh --create --topic {topic}"
+            return SinkTopicMissing(flow=flow, topic=topic, fix=fix)
+        if name in _TOO_LARGE:
+            return SinkRecordTooLarge(flow=flow, sink=sink, detail=text.rstrip("."))
+        if name in (*_FENCED, *_ENDED):
+            return SinkFenced(flow=flow, sink=sink, detail=text.rstrip("."))
+        if name in ("TimeoutException", "DisconnectException", "NetworkException", "NotEnoughReplicasException"):
+            return SinkUnreachable(flow=flow, sink=sink, detail=text.rstrip("."))
+        if name == "ConfigException":
+            option = next((each for each in self._options.client if each in text), "an option")
+            reason = "Kafka's producer does not take its value with transactions"
+            return KafkaOptionRefused(option=f"kafka.{option}", reason=reason, fix="correct it, or remove it")
+        return self._refused(text.rstrip("."))
+
+    def _refused(self, text: str) -> SinkRefused:
+        names = self.names
+        return SinkRefused(
+            flow=names.flow, sink=names.sink, detail=text, id=names.transactional_id, ledger=names.ledger_topic
+        )
