@@ -267,6 +267,7 @@ def error_page() -> str:
         errors.ledger,
         errors.kafka,
         errors.kafka_sinks,
+        errors.jdbc,
         errors.running,
         errors.tables,
         errors.pipelines,

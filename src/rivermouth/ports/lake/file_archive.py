@@ -66,6 +66,11 @@ class FileArchive:
         self._rows = 0
         self._number: int | None = None
 
+    @property
+    def ledger_place(self) -> str:
+        """The folder of the manifests, which hold the ledger entries."""
+        return self._manifests
+
     def newest_entry(self) -> str | None:
         """The text of the ledger entry in the newest manifest; None before the first.
 

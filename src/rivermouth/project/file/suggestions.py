@@ -230,6 +230,7 @@ _OTHER_KINDS: Final[Mapping[str, Mapping[str, str]]] = {
         **dict.fromkeys(("scd2", "scd_type_2"), "history"),
         **dict.fromkeys(("insert", "delta"), "append"),
         **dict.fromkeys(("topic", "kafka_topic"), "kafka"),
+        **dict.fromkeys(("file", "archive", "parquet", "orc", "csv", "s3"), "files"),
     },
     "actions": {
         **dict.fromkeys(("quarantine", "dlq", "dead-letter", "deadletter", "reject"), "dead_letter"),
