@@ -61,11 +61,6 @@ public final class Transactions implements AutoCloseable {
         }
     }
 
-    /** How many partitions a topic has; makes the broker create it where it may do so by itself. */
-    public int partitions(String topic) {
-        return producer.partitionsFor(topic).size();
-    }
-
     /** Begins a transaction. */
     public void begin() {
         failure.set(null);

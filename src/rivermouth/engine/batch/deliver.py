@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
@@ -92,8 +92,9 @@ def deliver(run: FlowRun) -> None:
 
 
 def _names(run: FlowRun) -> SinkNames:
-    place = hashlib.sha256(run.places.table.encode()).hexdigest()[:8]
-    return SinkNames(run.flow.name, run.flow.name, f"rivermouth-{run.flow.name}-{place}")
+    # Not by the flow's name, which may be another one later.
+    found = SinkNames.of(run.flow.name, run.flow.name, run.places.full_name, run.places.table)
+    return replace(found, creates="write create_topic: {partitions: 3} in the sink, and the topic is created")
 
 
 def _deliver_after(run: FlowRun, delivery: Delivery, number: int) -> None:

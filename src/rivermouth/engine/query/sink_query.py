@@ -72,9 +72,10 @@ def run_sink_query(
     _claim(context)
     stream = frame.writeStream.option("checkpointLocation", context.places.checkpoint).outputMode(writer.output_mode)
     if writer.real_time and interval_s is not None:
-        stream = stream.trigger(realTime=f"{round(interval_s * 1000)} milliseconds")
+        trigger: dict[str, Any] = {"realTime": f"{round(interval_s * 1000)} milliseconds"}
     else:
-        stream = stream.trigger(**trigger_of(interval_s))
+        trigger = trigger_of(interval_s)
+    stream = stream.trigger(**trigger)
     if writer.function is not None:
         stream = stream.foreachBatch(_with_steps(writer.function, context.step))
     else:

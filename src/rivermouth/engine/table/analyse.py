@@ -130,9 +130,8 @@ def _check_topic_columns(flow: Flow, sink: KafkaSink, columns: StructType, probl
     for setting, name in sink.columns.items():
         with problems.kept():
             if name not in columns.names:
-                detail, path = f"there is no column {name!r} for the topic", (setting,)
-                if setting in sink.headers:
-                    path = ("headers", setting)
+                detail = f"there is no column {name!r} for the topic"
+                path = ("headers", setting) if setting in sink.headers else (setting,)
                 fix = names.did_you_mean(name, columns.names)
                 raise LayoutInvalid(flow=flow.name, detail=detail, fix=fix).about("sink", *path)
 

@@ -144,6 +144,8 @@ class _Carrying:
             raise self._refused(f"Spark has no function that reads the format {flow.format.type} as it does", "format")
         if flow.keyed is not None and flow.keyed.snapshots:
             raise self._refused("its records are snapshots, and a query of a stream has none", "sink", "from")
+        if flow.sink.type == "kafka":
+            raise self._refused("its rows are also written to a topic", "sink")
         if flow.starting_offsets.kind == "group":
             raise self._refused("Spark does not start at the offsets of a consumer group", "starting_offsets")
 

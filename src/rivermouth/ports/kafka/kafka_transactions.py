@@ -5,6 +5,8 @@ The producer is Java's, in Spark's driver: it takes the options of Spark's own w
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -40,6 +42,8 @@ _TOO_LARGE: Final = ("RecordTooLargeException", "RecordBatchTooLargeException")
 _MISSING: Final = ("UnknownTopicOrPartitionException", "InvalidTopicException")
 _INVALID: Final = ("java.lang.IllegalArgumentException", "java.lang.NullPointerException")
 _DEEPEST: Final = 10
+_LONGEST_NAME: Final = 200
+"""Kafka takes names of topics up to 249 characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +54,135 @@ class SinkNames:
         flow: The flow's name.
         sink: The sink's name.
         transactional_id: Of its producer: the same in every run, and of no other flow.
+        creates: What a user writes so that the sink creates its topic.
     """
 
     flow: str
     sink: str
     transactional_id: str
+    creates: str = 'add "topic.partitions": "3" to the options of the sink, and the topic is created'
+
+    @classmethod
+    def of(cls, flow: str, sink: str, called: str, place: str) -> Self:
+        """Names with a transactional id that begins with ``rivermouth-``, and that Kafka takes.
+
+        Args:
+            flow: The flow's name.
+            sink: The sink's name.
+            called: What the id says to people.
+            place: Of the flow's state or table: two flows of one name in two lakes have two ids.
+        """
+        readable = re.sub(r"[^A-Za-z0-9._-]", "_", called)[:_LONGEST_NAME]
+        return cls(flow, sink, f"rivermouth-{readable}-{hashlib.sha256(place.encode()).hexdigest()[:8]}")
 
     @property
     def ledger_topic(self) -> str:
         """The topic with the flow's ledger entries."""
         return f"{self.transactional_id}-ledger"
+
+
+@dataclass(frozen=True, slots=True)
+class SinkCluster:
+    """The cluster of a sink, as one flow writes to it.
+
+    Attributes:
+        spark: A session.
+        options: Of the sink.
+        names: What the writes of the flow are called.
+    """
+
+    spark: SparkSession
+    options: KafkaSinkOptions
+    names: SinkNames
+
+    def ensure_topics(self, *, ledger: bool) -> None:
+        """Creates the sink's topic where its options ask for it, and the one of the ledger.
+
+        Raises:
+            SinkTopicDiffers: The topic is there, with other settings than the sink asks for.
+            SinkUnreachable, SinkRefused, KafkaOptionRefused: The cluster cannot be used.
+
+        Guarantees:
+            Run twice: the second time creates none.
+        """
+        with self.failures():
+            topics = java_class(self.spark, "rivermouth.kafka.Topics")({**_ADMIN, **self.options.client})
+            try:
+                if ledger and topics.partitions(self.names.ledger_topic) == 0:
+                    topics.create(self.names.ledger_topic, 1, 0, _LEDGER_SETTINGS)
+                self._ensure_topic(topics)
+            finally:
+                topics.close()
+
+    def _ensure_topic(self, topics: Any) -> None:
+        options = self.options
+        if options.topic is None or not options.creation:
+            return
+        if topics.partitions(options.topic) == 0:
+            settings = options.topic_settings
+            topics.create(options.topic, options.partitions, options.replication_factor, settings)
+            return
+        wanted = {name: (topics.setting(options.topic, name), each) for name, each in options.topic_settings.items()}
+        if options.partitions:
+            wanted["partitions"] = (str(topics.partitions(options.topic)), str(options.partitions))
+        for setting, (found, each) in wanted.items():
+            if found != each:
+                facts = {"topic": options.topic, "setting": setting, "found": found, "wanted": each}
+                raise SinkTopicDiffers(flow=self.names.flow, **facts)
+
+    @contextmanager
+    def failures(self) -> Iterator[None]:
+        """Errors of Kafka's Java client in the block become ours; others stay as they are."""
+        try:
+            yield
+        except Py4JJavaError as error:
+            found = self._failure(error)
+            if found is None:
+                raise
+            raise found from error
+
+    def _failure(self, error: Py4JJavaError) -> RivermouthError | None:
+        """Kafka's error as ours; None of an error that is none of Kafka's."""
+        java, first = error.java_exception, error.java_exception
+        kind = str(first.getClass().getName())
+        if kind.startswith("org.apache.spark."):  # of the rows themselves, which may be read from Kafka too
+            return None
+        for _ in range(_DEEPEST):
+            name = str(java.getClass().getName())
+            if name.startswith(_KAFKA) and name != "org.apache.kafka.common.KafkaException":
+                return self._kafkas(name.rsplit(".", 1)[-1], str(java.getMessage()))
+            if java.getCause() is None:
+                break
+            java = java.getCause()
+        text = str(first.getMessage() or kind).rstrip(".")
+        facts = {"flow": self.names.flow, "sink": self.names.sink, "detail": text}
+        if kind in _INVALID:
+            return SinkRecordInvalid(**facts)
+        return self._refused(text) if kind.startswith(_KAFKA) else None
+
+    def _kafkas(self, name: str, text: str) -> RivermouthError:
+        flow, sink = self.names.flow, self.names.sink
+        if name in _MISSING or "not present in metadata" in text:
+            topic = self.options.topic or text.removeprefix("Topic ").split(" ", 1)[0]
+            fix = f"kafka-topics.sh --create --topic {topic}" if self.options.topic is None else self.names.creates
+            return SinkTopicMissing(flow=flow, topic=topic, fix=fix)
+        if name in _TOO_LARGE:
+            return SinkRecordTooLarge(flow=flow, sink=sink, detail=text.rstrip("."))
+        if name in (*_FENCED, *_ENDED):
+            return SinkFenced(flow=flow, sink=sink, detail=text.rstrip("."))
+        if name in ("TimeoutException", "DisconnectException", "NetworkException", "NotEnoughReplicasException"):
+            return SinkUnreachable(flow=flow, sink=sink, detail=text.rstrip("."))
+        if name == "ConfigException":
+            option = next((each for each in self.options.client if each in text), "an option")
+            reason = "Kafka's producer does not take its value with transactions"
+            return KafkaOptionRefused(option=f"kafka.{option}", reason=reason, fix="correct it, or remove it")
+        return self._refused(text.rstrip("."))
+
+    def _refused(self, text: str) -> SinkRefused:
+        names = self.names
+        return SinkRefused(
+            flow=names.flow, sink=names.sink, detail=text, id=names.transactional_id, ledger=names.ledger_topic
+        )
 
 
 class KafkaTransactions:
@@ -80,16 +203,13 @@ class KafkaTransactions:
 
     def __init__(self, spark: SparkSession, options: KafkaSinkOptions, names: SinkNames) -> None:
         self._spark = spark
-        self._options = options
+        self._cluster = SinkCluster(spark, options, names)
         self.names = names
-        config = options.producer
-        with self._failures():
-            topics = java_class(spark, "rivermouth.kafka.Topics")({**_ADMIN, **options.client})
-            try:
-                self._ensure_topics(topics)
-            finally:
-                topics.close()
-            self._producer: Any = java_class(spark, "rivermouth.kafka.Transactions")(config, names.transactional_id)
+        self._cluster.ensure_topics(ledger=True)
+        with self._cluster.failures():
+            self._producer: Any = java_class(spark, "rivermouth.kafka.Transactions")(
+                options.producer, names.transactional_id
+            )
 
     def __enter__(self) -> Self:
         return self
@@ -108,14 +228,14 @@ class KafkaTransactions:
 
     def newest_entry(self) -> str | None:
         """The text of the newest committed ledger entry; None before the first."""
-        with self._failures():
+        with self._cluster.failures():
             newest = java_class(self._spark, "rivermouth.kafka.LedgerTopic").newest
-            found: str | None = newest(self._options.client, self.names.ledger_topic)
+            found: str | None = newest(self._cluster.options.client, self.names.ledger_topic)
             return found
 
     def begin(self) -> None:
         """Begins a transaction."""
-        with self._failures():
+        with self._cluster.failures():
             self._producer.begin()
 
     def send(self, rows: DataFrame) -> int:
@@ -128,7 +248,7 @@ class KafkaTransactions:
         Guarantees:
             Nobody who reads committed records sees them before ``commit``.
         """
-        with self._failures():
+        with self._cluster.failures():
             return int(self._producer.send(java_frame(rows)))
 
     def commit(self, entry: str) -> None:
@@ -140,80 +260,9 @@ class KafkaTransactions:
         Guarantees:
             Stopped half-way: the transaction is there with its entry, or nothing of it.
         """
-        with self._failures():
+        with self._cluster.failures():
             self._producer.commit(self.names.ledger_topic, self.names.flow, entry)
 
     def abandon(self) -> None:
         """Aborts the transaction that is open, and closes the producer."""
         self._producer.abandon()
-
-    def _ensure_topics(self, topics: Any) -> None:
-        options, ledger = self._options, self.names.ledger_topic
-        if topics.partitions(ledger) == 0:
-            topics.create(ledger, 1, 0, _LEDGER_SETTINGS)
-        if options.topic is None or not options.creation:
-            return
-        if topics.partitions(options.topic) == 0:
-            settings = options.topic_settings
-            topics.create(options.topic, options.partitions, options.replication_factor, settings)
-            return
-        wanted = {name: (topics.setting(options.topic, name), each) for name, each in options.topic_settings.items()}
-        if options.partitions:
-            wanted["partitions"] = (str(topics.partitions(options.topic)), str(options.partitions))
-        for setting, (found, each) in wanted.items():
-            if found != each:
-                facts = {"topic": options.topic, "setting": setting, "found": found, "wanted": each}
-                raise SinkTopicDiffers(flow=self.names.flow, **facts)
-
-    @contextmanager
-    def _failures(self) -> Iterator[None]:
-        try:
-            yield
-        except Py4JJavaError as error:
-            found = self._failure(error)
-            if found is None:
-                raise
-            raise found from error
-
-    def _failure(self, error: Py4JJavaError) -> RivermouthError | None:
-        """Kafka's error as ours; None of an error that is none of Kafka's."""
-        java, first = error.java_exception, error.java_exception
-        for _ in range(_DEEPEST):
-            name = str(java.getClass().getName())
-            if name.startswith(_KAFKA) and name != "org.apache.kafka.common.KafkaException":
-                return self._kafkas(name.rsplit(".", 1)[-1], str(java.getMessage()))
-            if java.getCause() is None:
-                break
-            java = java.getCause()
-        name = str(first.getClass().getName())
-        text = str(first.getMessage() or name).rstrip(".")
-        facts = {"flow": self.names.flow, "sink": self.names.sink, "detail": text}
-        if name in _INVALID:
-            return SinkRecordInvalid(**facts)
-        return self._refused(text) if name.startswith(_KAFKA) else None
-
-    def _kafkas(self, name: str, text: str) -> RivermouthError:
-        flow, sink = self.names.flow, self.names.sink
-        if name in _MISSING or "not present in metadata" in text:
-            topic = self._options.topic or text.removeprefix("Topic ").split(" ", 1)[0]
-            fix = 'add "topic.partitions": "3" to the options of the sink, and the topic is created'
-            if self._options.topic is None:
-                fix = f"kafka-topics.sh --create --topic {topic}"
-            return SinkTopicMissing(flow=flow, topic=topic, fix=fix)
-        if name in _TOO_LARGE:
-            return SinkRecordTooLarge(flow=flow, sink=sink, detail=text.rstrip("."))
-        if name in (*_FENCED, *_ENDED):
-            return SinkFenced(flow=flow, sink=sink, detail=text.rstrip("."))
-        if name in ("TimeoutException", "DisconnectException", "NetworkException", "NotEnoughReplicasException"):
-            return SinkUnreachable(flow=flow, sink=sink, detail=text.rstrip("."))
-        if name == "ConfigException":
-            option = next((each for each in self._options.client if each in text), "an option")
-            reason = "Kafka's producer does not take its value with transactions"
-            return KafkaOptionRefused(option=f"kafka.{option}", reason=reason, fix="correct it, or remove it")
-        return self._refused(text.rstrip("."))
-
-    def _refused(self, text: str) -> SinkRefused:
-        names = self.names
-        return SinkRefused(
-            flow=names.flow, sink=names.sink, detail=text, id=names.transactional_id, ledger=names.ledger_topic
-        )
