@@ -19,6 +19,7 @@ from rivermouth.engine.dead_letters.replay import replay
 from rivermouth.engine.events import StepReached
 from rivermouth.rows.dead_letter import DeadLetterFilter
 
+# The lake is the same at the first two.
 STEPS = ("written", "bury", "settle")
 # What a killed step leaves to be recovered passes this first: its own turn is the second then.
 SECOND = ("bury",)
@@ -87,9 +88,10 @@ def in_one_place(scene, places, *, whole):
         assert all(row[name] == places[at].row[name] for name in RULES.columns)
 
 
-def test_ended_at_one_step_after_the_other(make_scene, end_at, spark):
+@pytest.mark.parametrize("steps", [STEPS[::2], pytest.param(STEPS, marks=pytest.mark.long)], ids=len)
+def test_ended_at_one_step_after_the_other(steps, make_scene, end_at, spark):
     scene, made = make_scene(explode="*"), {}
-    for index, step in enumerate(STEPS):
+    for index, step in enumerate(steps):
         produced(scene, 400, made, index)
         nth = 2 if step in SECOND else 1
         assert end_at(scene, step, nth=nth, follow=index % 2 == 1).count(step) == nth

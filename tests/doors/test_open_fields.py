@@ -80,7 +80,7 @@ def test_the_column_comes_with_its_first_value(shop):
     named = {row["id"]: row["x"] for row in rows_of(shop.folder / "lake/silver/named")}
     assert named == {1: None, 2: "5", 3: "6"}
     assert shop.say("schema", "show", "by_default")[1].count("void") == 0
-    code, said = shop.say("audit")
+    code, said = shop.say("audit", "rescuing")
     assert code == 0, said
 
 

@@ -318,7 +318,7 @@ def test_optimize_and_vacuum_lose_nothing_and_the_flows_go_on(full):
     assert told["report"]["saved_bytes"] < 0  # the old files are kept for older versions
     assert sorted(row["id"] for row in rows_of(full.folder / "lake/silver/orders")) == [*range(7), 8]
     assert sorted(row["id"] for row in rows_of(full.folder / "lake/gold/orders")) == list(range(10))
-    assert full.say("audit", "orders", "keyed")[0] == 0
+    assert full.say("audit", "orders")[0] == 0
 
 
 def test_partitions_and_zorder_are_optimized_alone(full):

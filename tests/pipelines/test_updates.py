@@ -114,7 +114,10 @@ def test_ended_at_one_step_after_the_other_no_row_is_lost_or_doubled(numbers):
         assert len(numbers.rows("default.bronze__dead_letters")) == 1
 
 
-def test_with_a_lost_checkpoint_the_ledger_says_where_to_go_on(numbers):
+@pytest.mark.parametrize(
+    "losses", [("restored", "gone"), pytest.param(("restored", "damaged", "gone"), marks=pytest.mark.long)], ids=len
+)
+def test_with_a_lost_checkpoint_the_ledger_says_where_to_go_on(losses, numbers):
     checkpoints = numbers.folder / "lake/_rivermouth/pipelines/shop/checkpoints"
 
     def restored():
@@ -130,8 +133,13 @@ def test_with_a_lost_checkpoint_the_ledger_says_where_to_go_on(numbers):
     numbers.feed("in/2.json", {"id": 7, "name": "a"})
     numbers.run()
     ids = [(1,), (2,), (5,), (7,)]
-    for number, lose in enumerate((restored, damaged, lambda: shutil.rmtree(numbers.folder / "lake/_rivermouth"))):
-        lose()
+
+    def gone():
+        shutil.rmtree(numbers.folder / "lake/_rivermouth")
+
+    lose = {"restored": restored, "damaged": damaged, "gone": gone}
+    for number, loss in enumerate(losses):
+        lose[loss]()
         numbers.feed(f"in/{number + 3}.json", {"id": number + 10, "name": "b"})
         found = numbers.run()
         assert found["bronze"].counts.read == 1
@@ -141,7 +149,8 @@ def test_with_a_lost_checkpoint_the_ledger_says_where_to_go_on(numbers):
             "gold.named",
         }
         ids.append((number + 10,))
-    numbers.run()
+    if len(losses) == len(lose):
+        numbers.run()
     assert numbers.rows("default.silver", "id") == sorted(ids, key=repr)
     assert numbers.rows("gold.named", "id") == sorted((each for each in ids if each != (5,)), key=repr)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 _KEYS = [*names.IN_TABLE]
 _FINE = "__fine"
+_NUMBER = "__number"
 
 
 def tally(run: FlowRun, held: DataFrame, letters: DataFrame | None, window: Window, *, compacted: bool) -> Tally:
@@ -85,28 +87,36 @@ class _Audit:
         version = _version(self.run, self.window)
         table = self.run.spark.read.format("delta").option("versionAsOf", version).load(self.run.places.table)
         records = self.routed.where(once(self.run.flow))
-        visible, erased = records.count(), self._common(records, self.gone)
-        dead = 0 if self.letters is None else self._common(self.letters, self.routed)
-        in_table = self._in_table(table)
         there = rows_within(self.run, self.window.ranges, version)
-        back = self._common(there, self.gone)
-        back += 0 if self.marked is None else _changes_back(self.marked, table, _order(self.run), self.run)
+        numbers = {
+            "visible": _count(records),
+            "not_in_kafka": _count(there.join(self.routed, _KEYS, "left_anti")),
+            "doubled": self._doubled(table),
+            **self._in_table(table),
+        }
+        if self.letters is not None:
+            numbers["in_dead_letters"] = _count(self.letters.join(self.routed, _KEYS, "left_semi"))
+        if self.gone is not None:
+            numbers["erased"] = _count(records.join(self.gone, _KEYS, "left_semi"))
+            numbers["back"] = _count(there.join(self.gone, _KEYS, "left_semi"))
+        if self.marked is not None:
+            numbers["changes_back"] = _count(_changes_back(self.marked, table, _order(self.run), self.run))
+        found = _collected(numbers)
+        in_table = found["in_table"] + found.get("truncations", 0)
+        dead, erased = found.get("in_dead_letters", 0), found.get("erased", 0)
         return Tally(
-            visible=visible,
+            visible=found["visible"],
             in_table=in_table,
             in_dead_letters=dead,
-            in_neither=visible - in_table - dead - erased,
-            doubled=self._doubled(table),
-            not_in_kafka=there.join(self.routed, _KEYS, "left_anti").count(),
+            in_neither=found["visible"] - in_table - dead - erased,
+            doubled=found["doubled"],
+            not_in_kafka=found["not_in_kafka"],
             erased=erased,
-            back=back,
+            back=found.get("back", 0) + found.get("changes_back", 0),
         )
 
-    def _common(self, rows: DataFrame, coordinates: DataFrame | None) -> int:
-        """How many rows have coordinates of these."""
-        return 0 if coordinates is None else rows.join(coordinates, _KEYS, "left_semi").count()
-
-    def _in_table(self, table: DataFrame) -> int:
+    def _in_table(self, table: DataFrame) -> dict[str, DataFrame]:
+        """How many records are ``in_table``, and, where they are counted apart, how many ``truncations`` of them."""
         run, order = self.run, _order(self.run)
         kept = self.routed.where(F.col(names.ROUTE) == routing.TABLE)
         for others in (self.letters, self.gone):
@@ -121,13 +131,25 @@ class _Audit:
         # Where Kafka has all records, an end that none of them tells is wrong.
         deduced = self.compacted or not whole(self.window, run.position.entry)
         fine = _fine_versions(kept, table, order, run, self.window.until, deduced=deduced)
-        outlived = not order.snapshots and _outlived(kept, table, order, run)
+        outlived = order.truncates and not order.snapshots and _outlived(kept, table, order, run)
         return _in_table(kept, fine, order, run, truncated=not outlived)
 
-    def _doubled(self, table: DataFrame) -> int:
+    def _doubled(self, table: DataFrame) -> DataFrame:
         versions = [names.START_AT] if _has_versions(self.run) else []
         identity = [*map(names.quoted, _order(self.run).keys), *versions]
-        return table.groupBy(*identity).count().agg(F.sum(F.col("count") - 1)).collect()[0][0] or 0
+        return table.groupBy(*identity).count().agg(F.sum(F.col("count") - 1).alias(_NUMBER))
+
+
+def _count(rows: DataFrame) -> DataFrame:
+    """One row: how many these are."""
+    return rows.agg(F.count(F.lit(1)).alias(_NUMBER))
+
+
+def _collected(numbers: dict[str, DataFrame]) -> dict[str, int]:
+    """The numbers by name, each of a frame with one row; of all of them Spark makes one job."""
+    frames = [frame.select(F.lit(name).alias("name"), F.col(_NUMBER)) for name, frame in numbers.items()]
+    found = reduce(lambda one, two: one.unionAll(two), frames).collect()
+    return {row["name"]: row[_NUMBER] or 0 for row in found}
 
 
 def _order(run: FlowRun) -> ChangeOrder:
@@ -152,11 +174,11 @@ def erased_since(run: FlowRun, window: Window) -> DataFrame | None:
     return mine.select(*_KEYS).distinct()
 
 
-def _changes_back(marked: DataFrame, table: DataFrame, order: ChangeOrder, run: FlowRun) -> int:
-    """How many rows of the table show a change that was erased."""
+def _changes_back(marked: DataFrame, table: DataFrame, order: ChangeOrder, run: FlowRun) -> DataFrame:
+    """The rows of the table that show a change that was erased."""
     gone = table_rows(marked.where(of_erased.IS_ERASED).where(F.col(names.ROUTE) == routing.TABLE), run)
     same = f"{order.same_key('t', 'g')} AND {order.same_record('t', 'g')}"
-    return table.alias("t").join(F.broadcast(gone.alias("g")), F.expr(same), "left_semi").count()
+    return table.alias("t").join(F.broadcast(gone.alias("g")), F.expr(same), "left_semi")
 
 
 def _version(run: FlowRun, window: Window) -> int:
@@ -165,18 +187,23 @@ def _version(run: FlowRun, window: Window) -> int:
     return max(versions, default=run.position.version)
 
 
-def _in_table(kept: DataFrame, fine: DataFrame, order: ChangeOrder, run: FlowRun, *, truncated: bool) -> int:
+def _in_table(
+    kept: DataFrame, fine: DataFrame, order: ChangeOrder, run: FlowRun, *, truncated: bool
+) -> dict[str, DataFrame]:
     """How many records are in the table: with each of their changes, where they have several.
 
     A truncation is, if what it deletes is gone, ``truncated``.
     """
     if not run.flow.splits:
-        found = fine.agg(F.sum(F.when(F.col(_FINE), F.col(changes.RECORDS)))).collect()[0][0] or 0
-        return found + (kept.where(names.TRUNCATE).count() if truncated else 0)
+        found = {"in_table": fine.agg(F.sum(F.when(F.col(_FINE), F.col(changes.RECORDS))).alias(_NUMBER))}
+        if truncated and order.truncates:
+            found["truncations"] = _count(kept.where(names.TRUNCATE))
+        return found
     # A snapshot is in the table if all of its rows are.
     rows = kept.alias("k").join(fine.alias("f"), F.expr(order.same_key("k", "f")), "left")
     told = F.when(F.col(names.TRUNCATE), F.lit(truncated)).otherwise(F.coalesce(_FINE, F.lit(False))).alias(_FINE)
-    return rows.select(*_KEYS, told).groupBy(*_KEYS).agg(F.bool_and(_FINE).alias(_FINE)).where(_FINE).count()
+    whole_records = rows.select(*_KEYS, told).groupBy(*_KEYS).agg(F.bool_and(_FINE).alias(_FINE)).where(_FINE)
+    return {"in_table": _count(whole_records)}
 
 
 def _fine(kept: DataFrame, table: DataFrame, order: ChangeOrder, run: FlowRun) -> DataFrame:
