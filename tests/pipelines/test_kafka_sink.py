@@ -203,9 +203,8 @@ def test_a_record_that_kafka_does_not_take_fails_the_batch_and_nothing_is_lost(c
 
 def test_a_broker_that_goes_away_in_the_middle_is_told_and_nothing_is_lost(copied, tmp_path):
     with Broker.start(data_dir=tmp_path / "kafka", heap="256m") as broker:
-        AdminClient({"bootstrap.servers": broker.bootstrap_servers}).create_topics([NewTopic("out", 1, 1)])[
-            "out"
-        ].result(30)
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        admin.create_topics([NewTopic("out", 1, 1)])["out"].result(30)
         soon = {f"kafka.{name}": "3000" for name in ("delivery.timeout.ms", "max.block.ms", "default.api.timeout.ms")}
         servers = {"kafka.bootstrap.servers": broker.bootstrap_servers, "kafka.request.timeout.ms": "2000"}
         copied.copy_to("out", **soon, **servers)

@@ -12,6 +12,7 @@ import org.apache.kafka.clients.producer.Callback;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.InvalidRecordException;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeader;
@@ -69,6 +70,7 @@ public final class Transactions implements AutoCloseable {
 
     /**
      * Sends the rows in their order: topic, partition or null, key, value, and headers as structs of key and value.
+     * Afterwards the brokers have them, and nobody who reads committed records sees them.
      *
      * @return how many there were
      */
@@ -76,11 +78,23 @@ public final class Transactions implements AutoCloseable {
         long sent = 0;
         Iterator<Row> each = rows.toLocalIterator();
         while (each.hasNext()) {
-            producer.send(record(each.next()), heard);
+            send(each.next());
             sent++;
             stopIfFailed();
         }
+        producer.flush();
+        stopIfFailed();
         return sent;
+    }
+
+    private void send(Row row) {
+        ProducerRecord<byte[], byte[]> record;
+        try {
+            record = record(row);
+        } catch (IllegalArgumentException | NullPointerException error) {
+            throw new InvalidRecordException(error.getMessage(), error);
+        }
+        producer.send(record, heard);
     }
 
     private static ProducerRecord<byte[], byte[]> record(Row row) {

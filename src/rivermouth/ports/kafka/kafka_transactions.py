@@ -40,7 +40,6 @@ _FENCED: Final = ("ProducerFencedException", "InvalidProducerEpochException", "F
 _ENDED: Final = ("InvalidTxnStateException", "InvalidPidMappingException", "UnknownProducerIdException")
 _TOO_LARGE: Final = ("RecordTooLargeException", "RecordBatchTooLargeException")
 _MISSING: Final = ("UnknownTopicOrPartitionException", "InvalidTopicException")
-_INVALID: Final = ("java.lang.IllegalArgumentException", "java.lang.NullPointerException")
 _DEEPEST: Final = 10
 _LONGEST_NAME: Final = 200
 """Kafka takes names of topics up to 249 characters."""
@@ -155,13 +154,13 @@ class SinkCluster:
                 break
             java = java.getCause()
         text = str(first.getMessage() or kind).rstrip(".")
-        facts = {"flow": self.names.flow, "sink": self.names.sink, "detail": text}
-        if kind in _INVALID:
-            return SinkRecordInvalid(**facts)
         return self._refused(text) if kind.startswith(_KAFKA) else None
 
     def _kafkas(self, name: str, text: str) -> RivermouthError:
         flow, sink = self.names.flow, self.names.sink
+        text = text.removeprefix("Unexpected error in InitProducerIdResponse; ")
+        if name == "InvalidRecordException" or (text.startswith("Partition ") and "not present in metadata" in text):
+            return SinkRecordInvalid(flow=flow, sink=sink, detail=text.rstrip("."))
         if name in _MISSING or "not present in metadata" in text:
             topic = self.options.topic or text.removeprefix("Topic ").split(" ", 1)[0]
             fix = f"kafka-topics.sh --create --topic {topic}" if self.options.topic is None else self.names.creates

@@ -148,7 +148,7 @@ def _writer(
     def write(frame: DataFrame, batch_id: int) -> None:
         rows = kafka_records.records(frame, options.topic)
         rows = kafka_records.with_ids(rows, f"{names.transactional_id}/{batch_id}", ordered=ordered)
-        rows.write.format("kafka").options(**kafka).save()
+        rows.write.format("kafka").options(**kafka).mode("append").save()
 
     return write
 
