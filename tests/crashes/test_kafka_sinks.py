@@ -33,6 +33,19 @@ def rows_and_records(scene, broker):
     return there, Counter(json.loads(value).get("id") for _, value, _ in out_of(scene, broker))
 
 
+def test_bytes_reach_the_topic_as_they_are(broker, tmp_path, topic, spark):
+    scene, out = Scene.make(broker, tmp_path, partitions=1), topic()
+    sink = {"type": "kafka", "topic": out, "key": "kafka_key", "value": "value"}
+    scene.options |= {"format": "raw", "key_format": "raw", "expectations": (), "null_values": "keep", "sink": sink}
+    scene.send(b"one", b"{}", b"three", key=b"k1")
+    assert scene.drain(spark).error is None
+    assert [each[:2] for each in records(broker.bootstrap_servers, out)] == [
+        ("k1", "one"),
+        ("k1", "{}"),
+        ("k1", "three"),
+    ]
+
+
 @pytest.mark.parametrize("state", ["kept", "deleted"])
 def test_each_row_is_in_the_topic_once_wherever_a_run_ends(scene, spark, broker, state):
     assert scene.drain(spark).error is None

@@ -37,6 +37,8 @@ class KafkaSink(Sink):
     Attributes:
         topic: The topic.
         key: The column of the table that becomes the key of a record; none: records have no key.
+        value: The column that becomes the value as it is, text or bytes; where it is null, so is the value. Without one
+            ``format`` says what the value is.
         format: How a row becomes the value of a record: ``json``, an object of the columns that are no metadata.
         headers: By name of a header the column of the table that it has.
         partition: The column with the number of a record's partition; without it Kafka's own partitioner decides.
@@ -48,6 +50,7 @@ class KafkaSink(Sink):
     type: Literal["kafka"] = "kafka"
     topic: str = Field(min_length=1)
     key: str | None = Field(default=None, min_length=1)
+    value: str | None = Field(default=None, min_length=1)
     format: Literal["json"] = "json"
     headers: _Texts = Field(default_factory=dict)
     partition: str | None = Field(default=None, min_length=1)
@@ -59,14 +62,15 @@ class KafkaSink(Sink):
         try:
             self.options_with({})
         except KafkaOptionRefused as error:
-            msg = f"{error.option}: {error.reason}: {error.fix}"  # type: ignore[attr-defined]
+            option, reason, fix = (str(error.facts[name]).replace("topic.", "") for name in ("option", "reason", "fix"))
+            msg = f"{option.removeprefix('kafka.')} is refused, because {reason}: {fix}"
             raise ValueError(msg) from None
         return self
 
     @property
     def columns(self) -> dict[str, str]:
         """The columns of the table that it names, by the setting."""
-        named = {"key": self.key, "partition": self.partition}
+        named = {"key": self.key, "value": self.value, "partition": self.partition}
         return {**{name: column for name, column in named.items() if column}, **self.headers}
 
     def options_with(self, cluster: Mapping[str, str]) -> KafkaSinkOptions:

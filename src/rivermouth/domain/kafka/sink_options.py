@@ -108,7 +108,7 @@ def _check(client: Mapping[str, str], creation: Mapping[str, str], plain: Mappin
             raise KafkaOptionRefused(option=f"{_KAFKA}{name}", reason=reason, fix="remove it from the sink")
     for name in _NUMBERS:
         if not creation.get(name, "1").isdecimal():
-            reason = "it is a whole number"
+            reason = "it must be a whole number"
             raise KafkaOptionRefused(option=f"{_TOPIC}{name}", reason=reason, fix=f"{_TOPIC}{name}: 3")
     if creation and "topic" not in plain:
         reason = "only a topic that the sink names is created, and not those of a column"

@@ -162,7 +162,7 @@ def _records(found: DataFrame, flow: Flow, sink: KafkaSink) -> DataFrame:
     headers = [F.struct(F.lit(name), part(column).cast("binary")) for name, column in sink.headers.items()]
     columns = {
         "key": part(sink.key),
-        "value": F.to_json(F.struct(*payload)),
+        "value": F.to_json(F.struct(*payload)) if sink.value is None else part(sink.value),
         "partition": F.lit(None) if sink.partition is None else F.col(names.quoted(sink.partition)),
         "headers": F.array(*headers) if headers else F.lit(None),
     }

@@ -158,11 +158,12 @@ class SinkCluster:
 
     def _kafkas(self, name: str, text: str) -> RivermouthError:
         flow, sink = self.names.flow, self.names.sink
-        text = text.removeprefix("Unexpected error in InitProducerIdResponse; ")
         if name == "InvalidRecordException" or (text.startswith("Partition ") and "not present in metadata" in text):
             return SinkRecordInvalid(flow=flow, sink=sink, detail=text.rstrip("."))
         if name in _MISSING or "not present in metadata" in text:
             topic = self.options.topic or text.removeprefix("Topic ").split(" ", 1)[0]
+            if not self._is_missing(topic):
+                return SinkUnreachable(flow=flow, sink=sink, detail=text.rstrip("."))
             fix = f"kafka-topics.sh --create --topic {topic}" if self.options.topic is None else self.names.creates
             return SinkTopicMissing(flow=flow, topic=topic, fix=fix)
         if name in _TOO_LARGE:
@@ -177,8 +178,20 @@ class SinkCluster:
             return KafkaOptionRefused(option=f"kafka.{option}", reason=reason, fix="correct it, or remove it")
         return self._refused(text.rstrip("."))
 
+    def _is_missing(self, topic: str) -> bool:
+        """Whether the brokers say that there is no such topic."""
+        try:
+            topics = java_class(self.spark, "rivermouth.kafka.Topics")({**_ADMIN, **self.options.client})
+            try:
+                return int(topics.partitions(topic)) == 0
+            finally:
+                topics.close()
+        except Py4JJavaError:
+            return False  # nobody says anything
+
     def _refused(self, text: str) -> SinkRefused:
         names = self.names
+        text = text.removeprefix("Unexpected error in InitProducerIdResponse; ")
         return SinkRefused(
             flow=names.flow, sink=names.sink, detail=text, id=names.transactional_id, ledger=names.ledger_topic
         )

@@ -208,7 +208,7 @@ _FUTURE_KEYS: Final[Mapping[str, frozenset[str]]] = {
 }
 _FUTURE_KINDS: Final[Mapping[str, frozenset[str]]] = {
     "formats": frozenset(),
-    "sinks": frozenset[str](),
+    "sinks": frozenset({"files"}),
     "actions": frozenset(),
 }
 # Of formats, sinks and actions: the words of other tools, and ours.

@@ -19,6 +19,7 @@ from rivermouth.pipelines.running.flows.flow_runs import context_of, fingerprint
 from rivermouth.pipelines.running.output_modes import sink_output_mode
 from rivermouth.ports.internals.query_plans import keeps_state
 from rivermouth.ports.kafka.kafka_transactions import SinkCluster, SinkNames
+from rivermouth.ports.lake.query_checkpoint import QueryCheckpoint
 from rivermouth.rows import kafka_records
 
 if TYPE_CHECKING:
@@ -143,11 +144,12 @@ def _writer(
 ) -> Callable[[DataFrame, int], None]:
     """Writes batches by Spark's tasks, each record with an id that stays the same when its batch comes again."""
     ordered = not keeps_state(work.evaluated.frame)
-    kafka = _client_options(sink)
+    kafka, checkpoint = _client_options(sink), work.context.checkpoint
 
     def write(frame: DataFrame, batch_id: int) -> None:
+        query_id = checkpoint.inspect().query_id if isinstance(checkpoint, QueryCheckpoint) else ""
         rows = kafka_records.records(frame, options.topic)
-        rows = kafka_records.with_ids(rows, f"{names.transactional_id}/{batch_id}", ordered=ordered)
+        rows = kafka_records.with_ids(rows, f"{names.transactional_id}/{query_id}/{batch_id}", ordered=ordered)
         rows.write.format("kafka").options(**kafka).mode("append").save()
 
     return write
