@@ -217,10 +217,12 @@ def test_a_broker_that_goes_away_in_the_middle_is_told_and_nothing_is_lost(copie
         told = copied.run(step=step)["copies"].error
         assert told.code == "SINK_UNREACHABLE"
         port = int(broker.bootstrap_servers.rpartition(":")[2])
-    assert failed(copied) == (
-        "[SINK_UNREACHABLE] flow copy: the brokers of sink copies do not answer: Timed out waiting for a node "
-        "assignment. Call: describeTopics; the batch was not written\n  at: src/a.py:7\n"
-        "  hint: rivermouth run, when the brokers answer again"
+    said = failed(copied)
+    detail = said.partition("do not answer: ")[2].partition("; the batch")[0]
+    assert detail.startswith("Timed out waiting for a node assignment")
+    assert said == (
+        f"[SINK_UNREACHABLE] flow copy: the brokers of sink copies do not answer: {detail}; the batch was not written\n"
+        "  at: src/a.py:7\n  hint: rivermouth run, when the brokers answer again"
     )
     with Broker.start(port=port, data_dir=tmp_path / "kafka", heap="256m") as broker:
         assert copied.run()["copies"].error is None
