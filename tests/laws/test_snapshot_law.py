@@ -125,7 +125,7 @@ def test_the_table_is_what_the_snapshots_come_to(kind, sink, in_turn, chance, sp
     made = snapshots_of(chance, partitions=chance.choice((1, 3)) if in_turn else 1, count=30)
     # Those of one version keep their order: no later one says which of them is the newer.
     arriving = made if in_turn else chance.sample(made, len(made))
-    for batch in batches_of(arriving, chance, 3 if "track_history_columns" in sink else 4):
+    for batch in batches_of(arriving, chance, 2 if "track_history_columns" in sink else 4):
         assert table.take(batch).rows_written == len(batch)
     if kind == "upsert":
         assert table.rows() == newest_rows(made, sequenced="sequence_by" in sink)
