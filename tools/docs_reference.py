@@ -46,7 +46,7 @@ from rivermouth.engine import events
 from rivermouth.extend import find_kind, kind_names
 from rivermouth.project.file import dump
 from rivermouth.project.file.json_schema import project_schema, to_text
-from rivermouth.rows import conform, dead_letter
+from rivermouth.rows import conform, dead_letter, lookups
 from rivermouth.rows.columns import time_ranges
 from rivermouth.rows.keyed import changes, snapshots
 from rivermouth.rows.reasons import REASONS
@@ -267,13 +267,13 @@ def error_page() -> str:
         errors.ledger,
         errors.kafka,
         errors.kafka_sinks,
-        errors.jdbc,
         errors.running,
         errors.tables,
+        errors.lookups,
         errors.pipelines,
         errors.pipeline_settings,
         errors.pipeline_sql,
-        errors.pipeline_files,
+        errors.pipeline_sources,
         errors.testing,
         errors.machine,
     ):
@@ -416,7 +416,7 @@ def _reasons() -> Iterator[tuple[str, str, str]]:
         for path in (Path(__file__).parents[1] / "src/java/rivermouth" / folder).glob("*.java")
     ]
     found = {code for source in sources for code in re.findall(r"""["']([A-Z][A-Z0-9_]{5,})["']""", source)}
-    found |= {dead_letter.TIMESTAMP_REASON, time_ranges.TIME_REASON}
+    found |= {dead_letter.TIMESTAMP_REASON, time_ranges.TIME_REASON, lookups.REASON}
     reasons = _WORDS["reasons"]
     if not found == set(reasons) == REASONS:
         raise SystemExit(

@@ -27,6 +27,8 @@ KEY_VALID: Final = "__key_valid"
 KEY_DATA: Final = "__key_data"
 ROUTE: Final = "__route"
 FAILED_PREFIX: Final = "__failed_"
+# Of rows with columns of other tables: what lookups found.
+LOOKUP_PREFIX: Final = "__lookup_"
 EPOCH: Final = "__epoch"
 # Of values that are wrapped: as they were sent, and what is wrong with what is around them.
 SENT: Final = "__sent_value"
@@ -193,6 +195,11 @@ def _folded(character: str) -> str:
 def quoted(column: str) -> str:
     """A column name between backticks, for use in SQL text."""
     return "`" + column.replace("`", "``") + "`"
+
+
+def lookup_column(index: int) -> str:
+    """The name of the column that says whether lookup ``index`` found a row."""
+    return f"{LOOKUP_PREFIX}{index}"
 
 
 def is_plain(name: str) -> bool:

@@ -134,6 +134,7 @@ check: passed
         "written": 2,
         "dropped": 1,
         "dead_lettered": 2,
+        "late": 0,
         "views": {},
         "expectations": {"noted": 2, "an id": 1, "small": 2},
     }

@@ -135,6 +135,7 @@ def plan_text(plan: FlowPlan) -> str:
     lines = [f"{plan.flow}: {table} at {plan.location}"]
     lines += [f"  warning: {warning}" for warning in plan.warnings]
     lines += [f"  starts at {plan.start}"]
+    lines += [f"  looks up {each}" for each in plan.lookups]
     lines += [f"  would read {count(plan.offsets, 'offset')} in {count(plan.batches, 'batch')}"]
     ranges = [
         (topic, str(partition), start, end, end - start)

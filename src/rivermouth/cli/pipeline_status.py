@@ -51,7 +51,8 @@ def _dataset(status: DatasetStatus) -> list[str]:
 
 
 def _counts(counts: QueryCounts) -> str:
+    late = f", {counts.late:,} dropped as late" if counts.late else ""
     return (
         f"{counts.read:,} read, {counts.written:,} written, {counts.dropped:,} dropped, "
-        f"{counts.dead_lettered:,} dead-lettered"
+        f"{counts.dead_lettered:,} dead-lettered{late}"
     )

@@ -222,6 +222,7 @@ def event_text(event: QueryEvent) -> str:
         case ev.BatchWritten(dataset=dataset, counts=counts, seconds=seconds):
             lost = [f"{counts.dropped:,} dropped"] if counts.dropped else []
             lost += [f"{counts.dead_lettered:,} dead-lettered"] if counts.dead_lettered else []
+            lost += [f"{counts.late:,} dropped as late"] if counts.late else []
             lost += [f"{each.dropped:,} dropped by view {name}" for name, each in counts.views.items() if each.dropped]
             more = f", {', '.join(lost)}" if lost else ""
             return f"{dataset}: {count(counts.written, 'row')} written{more} ({seconds:.1f} s)"
@@ -240,8 +241,8 @@ def event_text(event: QueryEvent) -> str:
             return f"{dataset}: not refreshed: {reason}"
         case ev.Note(message=message):
             return message
-        case ev.FlowCompleted(dataset=dataset, late_rows=late) if late:
-            return f"{dataset}: {count(late, 'row')} came later than the watermark allows, and were left out"
+        case ev.FlowCompleted(dataset=dataset, late_rows=late, counts=counts) if late and not counts.late:
+            return f"{dataset}: {count(late, 'row')} came later than the watermark allows, and were dropped"
     return ""
 
 
@@ -290,6 +291,7 @@ def plan_text(pipeline: Pipeline, planned: Sequence[PlannedDataset]) -> str:
             state = "; keeps state" if flow.is_stateful else ""
             action = " or ".join([flow.action, *flow.or_else])
             lines.append(f"  flow{name} ({flow.kind.replace('_', ' ')}): {action}: {flow.reason}{state}")
+            lines += [f"    state: {text}" for text in flow.state]
         if each.new_columns:
             lines.append(f"  new columns: {', '.join(each.new_columns)}")
         lines += [f"  expectation {text}" for text in each.expectations]

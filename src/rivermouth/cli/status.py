@@ -152,6 +152,9 @@ def _batches(status: FlowStatus) -> list[str]:
     )
     if text := undeclared_text(status.flow, totals, status.undeclared_names):
         lines.append(f"  {text}")
+    if status.lookups:
+        versions = (f"{table} at version {version}" for table, version in status.lookups.items())
+        lines.append(f"  looked up in {', '.join(versions)}")
     if status.lost:
         lines.append(f"  lost: {count(status.lost, 'offset')}")
     if status.totals.erased:

@@ -123,6 +123,30 @@ class QueryInvalid(RivermouthError):
     hint = "rivermouth validate, after the query is corrected"
 
 
+class WatermarkMissing(RivermouthError):
+    """A flow that appends aggregates a stream without a watermark, so no group is ever complete."""
+
+    code = "WATERMARK_MISSING"
+    what = (
+        "flow {flow} aggregates a stream without a watermark on the time that it groups by, so no group is ever "
+        "complete, and none can be appended; the pipeline was not run"
+    )
+    hint = (
+        '.withWatermark("event_time", "10 minutes") before groupBy; in SQL, behind STREAM(...): '
+        "WATERMARK event_time DELAY OF INTERVAL 10 MINUTES"
+    )
+
+
+class StaticTableMissing(RivermouthError):
+    """A Delta table that a stream is joined with is not there any more."""
+
+    code = "STATIC_TABLE_MISSING"
+    what = (
+        "flow {flow} reads table {table} in each batch, and it is not at {location} any more; the batch was not written"
+    )
+    hint = "rivermouth run, once the table is there again: the batch is read again"
+
+
 class NothingDefined(RivermouthError):
     """The files of a pipeline define no dataset."""
 

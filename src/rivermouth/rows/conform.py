@@ -77,7 +77,7 @@ def table_columns(flow: Flow, payload: StructType, key: DataType) -> StructType:
         ColumnCollision: A payload column bears the name of a metadata column, in any case of letters.
         ColumnReserved: A column bears a name of the way, in any case of letters.
     """
-    metadata = [StructField(name, _metadata_type(column, key)) for column, name in flow.metadata_columns.items()]
+    metadata = [StructField(name, kind) for name, kind in metadata_types(flow, key).items()]
     taken = {field.name.lower(): column for field, column in zip(metadata, flow.metadata_columns, strict=True)}
     for field in metadata:
         if reserved_names.is_of_the_way(field.name):
@@ -95,6 +95,11 @@ def table_columns(flow: Flow, payload: StructType, key: DataType) -> StructType:
             fix = renamed(flow, taken[field.name.lower()], payload.names)
             raise ColumnCollision(flow=flow.name, column=field.name, fix=fix).about("format", "schema")
     return StructType([*payload.fields, *metadata])
+
+
+def metadata_types(flow: Flow, key: DataType) -> dict[str, DataType]:
+    """The types of the flow's metadata columns by their names in the table; ``key`` is that of ``kafka_key``."""
+    return {name: _metadata_type(column, key) for column, name in flow.metadata_columns.items()}
 
 
 def renamed(flow: Flow, metadata: str, payload: Collection[str]) -> str:
@@ -117,7 +122,8 @@ def is_taken(flow: Flow, name: str) -> bool:
         return True
     if reserved_names.owner(flow, name) or reserved_names.is_of_versions(flow, name):
         return True
-    ours = (*flow.metadata_columns.values(), *derived_columns(flow))
+    looked_up = (name for each in flow.lookup for name in each.columns.values())
+    ours = (*flow.metadata_columns.values(), *derived_columns(flow), *looked_up)
     return names.folded(name) in {names.folded(each) for each in ours}
 
 
@@ -142,7 +148,9 @@ def conform(rows: DataFrame, flow: Flow, beside: Sequence[str] = ()) -> DataFram
         flow: Names the metadata and derived columns.
         beside: Further columns of ``rows`` that stay.
     """
-    metadata = [f"{_metadata(column, flow)} AS {names.quoted(name)}" for column, name in flow.metadata_columns.items()]
+    metadata = [
+        f"{metadata_sql(column, flow)} AS {names.quoted(name)}" for column, name in flow.metadata_columns.items()
+    ]
     told: tuple[str, ...] = (names.OPERATION, names.PRIMARY_KEY, names.MISFIT) if flow.change_envelope else ()
     if flow.change_envelope and flow.keyed is not None:
         told = (*told, names.ORDINAL if flow.splits else names.MOVED)
@@ -150,6 +158,7 @@ def conform(rows: DataFrame, flow: Flow, beside: Sequence[str] = ()) -> DataFram
         told = (*told, names.UNAVAILABLE)
     if flow.keyed is not None and flow.keyed.snapshots:
         told = (names.MISFIT, names.ORDINAL)
+    told = (*told, *(names.lookup_column(index) for index in range(len(flow.lookup))))
     shaped = rows.selectExpr(f"{names.DATA}.*", *metadata, *_KEPT, *told, *beside)
     shaped = select_columns.select(shaped, flow, (*flow.metadata_columns.values(), *_KEPT, *told, *beside))
     derived = {
@@ -170,7 +179,8 @@ def made_columns(flow: Flow, columns: Collection[str]) -> list[str]:
     ]
 
 
-def _metadata(column: str, flow: Flow) -> str:
+def metadata_sql(column: str, flow: Flow) -> str:
+    """SQL over decoded rows of a metadata column."""
     if column == "ingested_at":
         return by_reference("current_timestamp()")
     if column == "kafka_key" and flow.key_columns is not None:

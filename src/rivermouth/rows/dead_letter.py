@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 )
 
 from rivermouth import names
-from rivermouth.rows import envelope, partition_values
+from rivermouth.rows import envelope, lookups, partition_values
 from rivermouth.rows.checks import JUDGEABLE, failed_column
 from rivermouth.rows.columns import number_keys, time_ranges
 from rivermouth.rows.columns.codegen import by_reference
@@ -32,11 +32,11 @@ from rivermouth.rows.routing import DEAD_LETTER
 from rivermouth.rows.split_changes import once
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
 
-    from rivermouth.spec import Flow
+    from rivermouth.spec import Flow, Lookup
 
 COLUMNS: Final = StructType(
     [
@@ -66,7 +66,7 @@ COLUMNS: Final = StructType(
 """``batch`` is the number of the ledger entry; ``status`` is open, replayed or discarded."""
 
 STATUSES: Final = ("open", "replayed", "discarded")
-STAGES: Final = ("decode", "conform", "expectation")
+STAGES: Final = ("decode", "conform", "lookup", "expectation")
 WHY: Final = ("stage", "reason", "field", "message", "failed_expectations")
 """The columns that say why a letter fails; a replay that it does not pass renews them."""
 
@@ -104,7 +104,7 @@ class DeadLetterFilter:
     Attributes:
         status: open, replayed, discarded, or None for all.
         reason: Reason code.
-        stage: decode, conform or expectation.
+        stage: decode, conform, lookup or expectation.
         field: Dotted path of the field.
         expectation: Name of a failed expectation.
         topic: Kafka topic.
@@ -284,8 +284,8 @@ def _of_key(flow: Flow) -> tuple[str, str, str]:
 
 
 def _stage(flow: Flow) -> str:
-    conform = "'conform'"
-    return f"{_if_unkept(flow, conform)} {_if_change(flow, conform)} WHEN {JUDGEABLE} THEN 'expectation'"
+    conform, not_found = "'conform'", _if_not_found(flow, lambda _: "'lookup'")
+    return f"{_if_unkept(flow, conform)} {_if_change(flow, conform)} {not_found} WHEN {JUDGEABLE} THEN 'expectation'"
 
 
 def _reason(flow: Flow) -> str:
@@ -293,12 +293,15 @@ def _reason(flow: Flow) -> str:
         f"WHEN NOT {names.KEY_VALID} THEN {_of_key(flow)[0]} "
         f"{_if_unkept(flow, repr('PARTITION_VALUE_INVALID'))} {_if_change(flow, names.PROBLEM)} "
         f"WHEN {names.VALUE} IS NULL THEN 'NULL_VALUE' "
+        f"{_if_not_found(flow, lambda _: names.literal(lookups.REASON))} "
         f"WHEN {_refused(flow)} THEN 'EXPECTATION' ELSE 'RULES_CHANGED'"
     )
 
 
 def _field(flow: Flow) -> str:
-    return f"WHEN NOT {names.KEY_VALID} THEN {_of_key(flow)[1]} {_if_unkept(flow, partition_values.field(flow))}"
+    columns = _if_not_found(flow, lambda each: names.literal(", ".join(each.on)))
+    unkept = _if_unkept(flow, partition_values.field(flow))
+    return f"WHEN NOT {names.KEY_VALID} THEN {_of_key(flow)[1]} {unkept} {columns}"
 
 
 def _message(flow: Flow) -> str:
@@ -307,6 +310,7 @@ def _message(flow: Flow) -> str:
         f"WHEN NOT {names.KEY_VALID} THEN {_of_key(flow)[2]} "
         f"{_if_unkept(flow, partition_values.message(flow))} {_if_change(flow, _WHAT_CHANGES_LACK)} "
         f"WHEN {names.VALUE} IS NULL THEN 'the value is null' "
+        f"{_if_not_found(flow, lambda each: names.literal(lookups.not_found(each)))} "
         f"WHEN NOT ({_refused(flow)}) THEN {names.literal(passes)} "
         f"ELSE concat('failed: ', concat_ws(', ', {_failed_names(flow)}))"
     )
@@ -324,6 +328,16 @@ def _if_unkept(flow: Flow, then: str) -> str:
     if not partition_values.are_judged(flow):
         return ""
     return f"WHEN {names.DECODED} AND {names.KEY_VALID} AND {names.PARTITION_PROBLEM} IS NOT NULL THEN {then}"
+
+
+def _if_not_found(flow: Flow, then: Callable[[Lookup], str]) -> str:
+    """Branches for records that a lookup refuses, as it found no row for them."""
+    first = len(flow.expectations)
+    return " ".join(
+        f"WHEN {failed_column(first + index)} THEN {then(each)}"
+        for index, each in enumerate(flow.lookup)
+        if each.missing == DEAD_LETTER
+    )
 
 
 def _refused(flow: Flow) -> str:

@@ -35,6 +35,7 @@ REASONS: Final = frozenset(
         "KEY_NULL",
         "KEY_TWICE",
         "LONE_SURROGATE",
+        "LOOKUP_MISSING",
         "NOT_AN_ARRAY",
         "NOT_AN_OBJECT",
         "NOT_A_CHANGE",

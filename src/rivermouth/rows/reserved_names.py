@@ -95,7 +95,7 @@ _FEED: Final = "delta.enableChangeDataFeed"
 
 def is_of_the_way(name: str) -> bool:
     """Whether records have a column of that name on their way into any table."""
-    return name.lower() in WAY or name.lower().startswith(names.FAILED_PREFIX)
+    return name.lower() in WAY or name.lower().startswith((names.FAILED_PREFIX, names.LOOKUP_PREFIX))
 
 
 def owner(flow: Flow, name: str) -> str | None:

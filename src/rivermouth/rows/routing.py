@@ -57,7 +57,7 @@ def route(rows: DataFrame, flow: Flow) -> DataFrame:
     if flow.explosion is not None:
         cases.append(f"WHEN {names.POSITION} = {explode.NONE} THEN '{DROPPED}'")
     for action in ("fail", DEAD_LETTER, DROPPED):
-        for index, each in enumerate(flow.expectations):
+        for index, each in enumerate(flow.judgements):
             if each.route == action:
                 outcome = _raise(index) if action == "fail" else f"'{action}'"
                 cases.append(f"WHEN {failed_column(index)} THEN {outcome}")
@@ -87,7 +87,7 @@ def counting(flow: Flow, block_offsets: int) -> dict[str, Aggregate]:
             "exploded": f"NOT ({explode.FIRST})",
             "no_elements": f"{names.POSITION} = {explode.NONE} AND {names.ROUTE} = '{DROPPED}'",
         }
-    failed = (failed_column(index) for index in range(len(flow.expectations)))
+    failed = (failed_column(index) for index in range(len(flow.judgements)))
     conditions |= {name: f"{name} AND {record}" for name in failed}
     aggregates = {name: Aggregate("count_if", condition) for name, condition in conditions.items()}
     if may_bury(flow):
@@ -103,7 +103,7 @@ def counting(flow: Flow, block_offsets: int) -> dict[str, Aggregate]:
 
 def may_bury(flow: Flow) -> bool:
     """Whether a record of the flow can become a dead letter."""
-    by_rule = flow.null_values == DEAD_LETTER or DEAD_LETTER in {each.route for each in flow.expectations}
+    by_rule = flow.null_values == DEAD_LETTER or DEAD_LETTER in {each.route for each in flow.judgements}
     by_envelope = flow.keys_are_judged or envelope.stores_timestamp(flow) or bool(derived_columns(flow) or flow.select)
     by_place = flow.keyed is not None or partition_values.are_judged(flow)
     return not flow.format.accepts_all or by_envelope or by_rule or by_place
@@ -133,7 +133,7 @@ def counted(flow: Flow, observed: Mapping[str, Any]) -> Counts:
         null_values=observed["null_values"],
         exploded=observed.get("exploded", 0),
         no_elements=observed.get("no_elements", 0),
-        expectations={each.name: observed[failed_column(i)] for i, each in enumerate(flow.expectations)},
+        expectations={each.name: observed[failed_column(i)] for i, each in enumerate(flow.judgements)},
         undeclared_fields=observed.get("undeclared_fields") or 0,
     )
 

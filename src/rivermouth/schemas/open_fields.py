@@ -124,6 +124,7 @@ def _named_by(flow: Flow) -> frozenset[str]:
     """The words, in lower case, among which are the columns that a flow names."""
     policies = flow.evolution.columns if flow.evolution else {}
     texts = [*flow.select, flow.explode or "", *(each.condition for each in flow.expectations), *policies]
+    texts += [column for each in flow.lookup for column in each.on]
     table = flow.table
     texts += [*_texts(table.partition_by), *table.cluster_by, *table.column_comments, *flow.zorder]
     if flow.keyed is not None:

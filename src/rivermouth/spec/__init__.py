@@ -11,6 +11,7 @@ from rivermouth.spec.compression import Compression
 from rivermouth.spec.evolution import ColumnEvolution, Evolution
 from rivermouth.spec.flows.flow import Flow
 from rivermouth.spec.flows.flow_parts import Expectation, Table, Trigger
+from rivermouth.spec.flows.lookup import Lookup
 from rivermouth.spec.formats import (
     ArrayFormat,
     ChangeEnvelope,
@@ -54,6 +55,7 @@ __all__ = [
     "KafkaCluster",
     "KeyFormat",
     "KeyedSink",
+    "Lookup",
     "Maintenance",
     "Offsets",
     "Optimize",

@@ -11,6 +11,7 @@ from rivermouth.engine.flow.orders import FlowJob, FlowOutcome
 from rivermouth.engine.run.requests import handle_pending
 from rivermouth.engine.run.supervisor import Supervisor
 from rivermouth.errors import ArgumentInvalid, TableMissing
+from rivermouth.names import did_you_mean
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.lake.lake_files import files_for
 from rivermouth.ports.sources.given_source import GivenSource
@@ -36,6 +37,7 @@ def run_flow(
     *,
     spark: SparkSession | None = None,
     environ: Mapping[str, str] | None = None,
+    tables: Mapping[str, DataFrame] | None = None,
 ) -> FlowTest:
     """Runs one flow on given records; its table and its dead letters are in a temporary lake.
 
@@ -46,6 +48,7 @@ def run_flow(
             they are, None as a tombstone. At most 10,000 at a time.
         spark: The test's session, with Delta; by default that of this process, or a new one.
         environ: Environment variables of the project file; the process's own where None.
+        tables: The tables in which the flow looks up columns, by the names that its ``lookup`` has.
 
     Returns:
         The flow after its run; ``update`` runs it again on more records.
@@ -60,6 +63,8 @@ def run_flow(
         would start.
     """
     found = FlowTest(_project(project, environ), flow, session_for_tests() if spark is None else spark)
+    for name, rows in (tables or {}).items():
+        found.write_table(name, rows)
     return found.update(records)
 
 
@@ -77,7 +82,7 @@ class FlowTest:
         # Tables are found by their folders here, whatever the project does with catalogs and places.
         spec = project.spec.model_copy(update={"lake": str(self._folder.path), "places": Places(), "catalog": None})
         project = replace(project, spec=spec)
-        self._flow = _readable(project, project.flow(flow))
+        self._flow = self._looking_here(_readable(project, project.flow(flow)))
         self._places = project.places_of(self._flow)
         self._records = GivenRecords()
         self._topic = next(iter((*self._flow.topics, *self._flow.assign)), self._flow.name)
@@ -105,6 +110,30 @@ class FlowTest:
         if check and self.outcome.error is not None:
             raise self.outcome.error
         return self
+
+    def write_table(self, name: str, rows: DataFrame) -> Self:
+        """Writes a table in which the flow looks up columns, or a new version of it.
+
+        Args:
+            name: As the flow's ``lookup`` has it.
+            rows: All rows of the table.
+
+        Raises:
+            ArgumentInvalid: The flow looks up nothing in a table of this name.
+        """
+        places = {each.table: each.location for each in self._flow.lookup}
+        if name not in places:
+            detail, fix = f"flow {self._flow.name} looks up nothing in {name}", did_you_mean(name, places)
+            raise ArgumentInvalid(argument="tables", detail=detail, fix=fix if places else "leave it out")
+        rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(places[name])
+        return self
+
+    def _looking_here(self, flow: Flow) -> Flow:
+        """The flow, which looks up columns in tables of the test."""
+        place = self._folder.path / "_lookups"
+        tables = dict.fromkeys(each.table for each in flow.lookup)
+        here = {table: str(place / str(number)) for number, table in enumerate(tables)}
+        return flow.model_copy(update={"lookup": tuple(each.at(here[each.table]) for each in flow.lookup)})
 
     @property
     def counts(self) -> Counts:

@@ -12,14 +12,18 @@ _DROPPED: Final = "dropped"
 
 
 def dropped_by(flow: Flow, counts: Counts) -> dict[str, int]:
-    """Why records were dropped, as far as the counts tell: an expectation, no value, no elements, or the format.
+    """Why records were dropped, as far as the counts tell: an expectation, a lookup, no value or elements, the format.
 
     One that several expectations drop is counted with each.
     """
-    dropping = [each.name for each in flow.expectations if each.route == _DROPPED]
+    dropping = [each.name for each in flow.judgements if each.route == _DROPPED]
+    lookups = {each.name for each in flow.lookup}
     # What fails an expectation may go to the dead letters for another reason: it is not more than were dropped.
     most = counts.dropped - counts.null_values - counts.no_elements
-    found = {f"expectation {name}": min(most, counts.expectations.get(name, 0)) for name in dropping}
+    found = {
+        name if name in lookups else f"expectation {name}": min(most, counts.expectations.get(name, 0))
+        for name in dropping
+    }
     found |= {"null value": counts.null_values, "no elements": counts.no_elements}
     rest = counts.dropped - sum(found.values())
     # A function, a deserializer or a list of record names leaves records out; an envelope may tell of another table.

@@ -143,6 +143,7 @@ class Entry:
         begins: The first offset of each topic and partition for which the table accounts: what is from there to
             ``next_offsets`` was written, dropped, dead-lettered or lost. Not known where the first entries had an older
             format.
+        lookups: The versions of the tables in which the flow looked up columns for the last batch, by their names.
         erases: How many records the commit erased, of the kind ``forget``; 0 where that was not kept in the entry.
     """
 
@@ -159,6 +160,7 @@ class Entry:
     decisions: tuple[Decision, ...] = ()
     begins: Offsets = field(default_factory=dict)
     erases: int = 0
+    lookups: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """The entry as one line of JSON, keys in a fixed order."""
@@ -185,6 +187,8 @@ class Entry:
         }
         if self.erases:
             body["erases"] = self.erases
+        if self.lookups:
+            body["lookups"] = dict(self.lookups)
         return json.dumps(body, separators=(",", ":"))
 
     @classmethod
@@ -219,6 +223,7 @@ class Entry:
                 decisions=tuple(_decision(part) for part in body.get("decisions", ())),
                 begins={topic: _offsets(part["begins"]) for topic, part in topics.items() if part.get("begins")},
                 erases=int(body.get("erases", 0)),
+                lookups={table: int(version) for table, version in body.get("lookups", {}).items()},
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             detail = f"{type(error).__name__} at {error}"

@@ -93,6 +93,29 @@ def problems(flow: Flow, flows: Mapping[str, Flow], tables: Mapping[str, str]) -
     yield from _of_owner(flow, flows[owner], table)
 
 
+def lookup_problems(flow: Flow, flows: Mapping[str, Flow], tables: Mapping[str, str]) -> Iterator[Problem]:
+    """All that keeps ``flow`` from looking up columns in tables of other flows; arguments as of ``problems``."""
+    for each in flow.lookup:
+        owner = tables.get(each.table)
+        if owner == flow.name:
+            yield Problem("lookup", f"{each.table} is the flow's own table", "name the table of another flow")
+        elif owner is not None and flow.name in _all_read_by(owner, flows, tables):
+            detail = f"flow {owner}, which writes {each.table}, itself reads the table of flow {flow.name}"
+            yield Problem("lookup", detail, "let one of them read topics alone")
+
+
+def _all_read_by(name: str, flows: Mapping[str, Flow], tables: Mapping[str, str]) -> set[str]:
+    """The flows whose tables a flow reads or looks up columns in, and those that these read."""
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        flow = flows[waiting.pop()]
+        owners = {owner_of(flow, tables), *(tables.get(each.table) for each in flow.lookup)} - {None} - found
+        found |= owners  # type: ignore[arg-type]
+        waiting += owners  # type: ignore[arg-type]
+    return found
+
+
 def _of_owner(flow: Flow, owner: Flow, table: str) -> Iterator[Problem]:
     """What the table's flow does with records that the reader would miss, or lacks of what it goes by."""
     if owner.format.type != "raw":
@@ -121,7 +144,7 @@ def _of_owner(flow: Flow, owner: Flow, table: str) -> Iterator[Problem]:
 
 def _late(owner: Flow, table: str) -> Iterator[Problem]:
     """Records that a replay would bring into the table behind the reader's back."""
-    late = [f"expectation {each.name}" for each in owner.expectations if each.action == "dead_letter"]
+    late = [f"expectation {each.name}" for each in owner.judgements if each.action == "dead_letter"]
     late += ["null_values: dead_letter"] if owner.null_values == "dead_letter" else []
     for cause in late:
         detail = f"{table} gets dead letters of flow {owner.name} ({cause}) only when they are replayed, out of turn"

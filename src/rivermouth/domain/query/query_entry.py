@@ -26,6 +26,7 @@ class QueryCounts:
         written: Rows in the table; of keyed targets changes that were merged.
         dropped: Rows that an expectation left out.
         dead_lettered: Rows in the dead letters.
+        late: Rows that a watermark left out of the state of the query, before it returned rows; not among ``read``.
         expectations: By expectation for how many rows it was not TRUE.
         views: Where the rows of views went that a streaming query reads, by view: ``read = written + dropped``. Written
             are those that the query got.
@@ -37,6 +38,7 @@ class QueryCounts:
     dead_lettered: int = 0
     expectations: Mapping[str, int] = field(default_factory=dict)
     views: Mapping[str, QueryCounts] = field(default_factory=dict)
+    late: int = 0
 
     def __add__(self, other: QueryCounts) -> QueryCounts:
         names = {**self.expectations, **other.expectations}
@@ -50,6 +52,7 @@ class QueryCounts:
                 name: self.views.get(name, NO_COUNTS) + other.views.get(name, NO_COUNTS)
                 for name in {**self.views, **other.views}
             },
+            self.late + other.late,
         )
 
     @classmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rivermouth import names
@@ -12,6 +13,7 @@ from rivermouth.engine.batch.deliver import deliver
 from rivermouth.engine.batch.pipeline import (
     complete,
     dead_letters_of,
+    newest_lookups,
     table_rows,
     transformed,
     without_erased,
@@ -42,7 +44,7 @@ def process(frame: DataFrame, planned: Ranges, run: FlowRun) -> BatchDone | Batc
 
     1. ledger: only what the table lacks of the planned ranges is kept.
     2. read: coordinates, key, value and headers of each record, without those that were erased.
-    3. transform: decode, conform, check and route, which give each row one word; see ``pipeline.transform``.
+    3. transform: decode, look up, conform, check and route, which give each row one word; see ``pipeline.transform``.
     4. count: the words are counted in the pass that writes.
     5. write: the rows for the table and the ledger entry, in one Delta commit.
     6. deliver: of a flow into a topic, the rows of the commit, in one transaction of Kafka.
@@ -91,6 +93,7 @@ def begin(planned: Ranges, run: FlowRun) -> tuple[Ranges, Entry | None]:
 
     Raises:
         LedgerGap: Offsets before the batch are missing in the table.
+        RivermouthError: A table in which the flow looks up columns cannot be used.
     """
     run.reached("judge")
     ranges = ledger.remaining_ranges(run.flow.name, run.position.entry.next_offsets, planned)
@@ -98,7 +101,8 @@ def begin(planned: Ranges, run: FlowRun) -> tuple[Ranges, Entry | None]:
         return ranges, None
     recover(run)  # nothing, unless the batch before failed after its commit
     before = run.position
-    return ranges, before.entry.after_batch(ranges, before.counts or ledger.Counts(), run.topic_ids)
+    entry = before.entry.after_batch(ranges, before.counts or ledger.Counts(), run.topic_ids)
+    return ranges, replace(entry, lookups=newest_lookups(run)) if run.flow.lookup else entry
 
 
 def finish(

@@ -19,7 +19,17 @@ from rivermouth.errors import CountsDisagree
 from rivermouth.ports.internals import delta_snapshot
 from rivermouth.ports.internals.expressions import is_of_the_day
 from rivermouth.ports.internals.prepared_plan import Prepared
-from rivermouth.rows import checks, conform, dead_letter, envelope, explode, partition_values, routing, split_changes
+from rivermouth.rows import (
+    checks,
+    conform,
+    dead_letter,
+    envelope,
+    explode,
+    lookups,
+    partition_values,
+    routing,
+    split_changes,
+)
 from rivermouth.rows.columns import table_columns
 from rivermouth.rows.columns.epochs import epoch_now, epoch_then
 from rivermouth.rows.keyed import change_order, changes, partial_changes
@@ -45,16 +55,34 @@ if TYPE_CHECKING:
 def transformed(rows: DataFrame, run: FlowRun, beside: Sequence[str] = (), *, watched: bool = False) -> DataFrame:
     """Envelope rows with their columns, failed expectations and route; ``beside`` stays as it is.
 
-    Where they are ``watched``, the job ends at a record that the flow's policies for its schema say more about.
+    Lookups find rows of the versions that ``run.lookups`` holds. Where they are ``watched``, the job ends at a record
+    that the flow's policies for its schema say more about.
     """
     for step in ("decode", "conform", "check", "route"):
         run.reached(step)
     flow, key = run.flow, (*beside, *(("watched",) if watched else ()))
+    tables = run.lookups.frames(run.spark, flow) if flow.lookup else ()
     if has_current_date(flow):
-        return transform(rows, flow, beside, watched=watched)
+        return transform(rows, flow, beside, watched=watched, tables=tables)
     if key not in run.prepared:
-        run.prepared[key] = Prepared(lambda frame: transform(frame, flow, beside, watched=watched))
+        run.prepared[key] = Prepared(lambda frame: transform(frame, flow, beside, watched=watched, tables=tables))
     return run.prepared[key].over(rows)
+
+
+def newest_lookups(run: FlowRun) -> dict[str, int]:
+    """The newest versions of the tables in which the flow looks up columns, by their names; now they are read.
+
+    Raises:
+        RivermouthError: One cannot be used.
+    """
+    if run.lookups.refresh(run.spark, run.flow):
+        run.prepared.clear()
+    return lookup_versions(run)
+
+
+def lookup_versions(run: FlowRun) -> dict[str, int]:
+    """The versions in which the flow looks up columns, by the names of the tables."""
+    return {each.table: version for each, version in zip(run.flow.lookup, run.lookups.versions, strict=True)}
 
 
 def has_current_date(flow: Flow) -> bool:
@@ -70,9 +98,19 @@ def has_current_date(flow: Flow) -> bool:
     return any(map(is_of_the_day, texts))
 
 
-def transform(rows: DataFrame, flow: Flow, beside: Sequence[str] = (), *, watched: bool = False) -> DataFrame:
-    """Decode, conform, check and route envelope rows, built for them alone; ``beside`` stays as it is."""
-    rows = decoded(rows, flow, watched=watched)
+def transform(
+    rows: DataFrame,
+    flow: Flow,
+    beside: Sequence[str] = (),
+    *,
+    watched: bool = False,
+    tables: Sequence[DataFrame] = (),
+) -> DataFrame:
+    """Decode, look up, conform, check and route envelope rows, built for them alone; ``beside`` stays as it is.
+
+    ``tables`` are those of the flow's lookups, as ``LookupTables.frames`` returns them.
+    """
+    rows = lookups.join(decoded(rows, flow, watched=watched), flow, tables)
     told = (
         *flow.value_format.further_columns,
         *record_keys.columns(flow),
@@ -81,7 +119,7 @@ def transform(rows: DataFrame, flow: Flow, beside: Sequence[str] = (), *, watche
     rows = conform.conform(rows, flow, (*beside, *told, *unwrap.columns(flow)))
     rows = partial_changes.tell(changes.tell(rows, flow), flow)
     rows = partition_values.judge(rows, flow)
-    rows = checks.check(rows, flow.expectations)
+    rows = checks.check(rows, flow.judgements)
     rows = split_changes.agreed(rows, flow, beside)
     return routing.route(rows, flow)
 

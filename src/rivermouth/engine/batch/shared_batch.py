@@ -217,6 +217,7 @@ def _fits(run: FlowRun, ranges: Ranges) -> bool:
         isinstance(run.source, TableSource)
         and isinstance(run.sink, Append)
         and run.flow.keyed is None
+        and not run.flow.lookup
         and not (entry.epochs or run.watches(ranges) or has_current_date(run.flow))
         and run.erased.within(run.spark, entry, ranges) is None
     )

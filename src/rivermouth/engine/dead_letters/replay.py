@@ -13,6 +13,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from rivermouth.domain.ledger.ledger import Counts
 from rivermouth.engine.batch.deliver import deliver
 from rivermouth.engine.batch.pipeline import (
+    lookup_versions,
+    newest_lookups,
     table_coordinates,
     table_rows,
     transform,
@@ -99,6 +101,8 @@ def _prepare(run: FlowRun) -> None:
 def _replay(run: FlowRun, letters: DataFrame, name: str, *, dry_run: bool, marks_failures: bool) -> Replayed:
     if letters.isEmpty():
         return Replayed(run.flow.name, name, tried=0, replayed=0, remaining=0, dry_run=dry_run)
+    if run.flow.lookup:
+        newest_lookups(run)
     flow = _with_room_for(run, letters, dry_run=dry_run)
     routed = _judged_again(run, flow, letters)
     passing = routed.where(_PASSES)
@@ -142,7 +146,11 @@ def _judged_again(run: FlowRun, flow: Flow, letters: DataFrame) -> DataFrame:
         more, beside = (*more, explode.WANTED), (*beside, explode.WANTED)
     tried_again = dead_letter.as_envelope(letters, *more).distinct()
     # Of a dry run the flow may have a schema that is kept nowhere.
-    routed = transformed(tried_again, run, beside) if flow is run.flow else transform(tried_again, flow, beside)
+    routed = (
+        transformed(tried_again, run, beside)
+        if flow is run.flow
+        else transform(tried_again, flow, beside, tables=run.lookups.frames(run.spark, flow))
+    )
     passes = F.col(ROUTE) == routing.TABLE
     if flow.explosion is not None:
         passes = F.min(passes).over(Window.partitionBy(*IN_TABLE, *beside))
@@ -185,6 +193,7 @@ def _append(run: FlowRun, passing: DataFrame, coordinates: DataFrame) -> Counts:
     """
     before = run.position
     entry = before.entry.carried("replay", before.counts or Counts())
+    entry = replace(entry, lookups=lookup_versions(run)) if run.flow.lookup else entry
     missing = passing if run.flow.keyed is not None else _missing(passing, coordinates, run)
     run.reached("replay_write")
     commit = write_rows(table_rows(missing, run), run, entry)

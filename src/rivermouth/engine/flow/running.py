@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from rivermouth.domain.ledger.retries import Retries
 from rivermouth.engine.events import Event, Listener, StepReached, Warned
+from rivermouth.engine.flow.lookup_tables import LookupTables
 from rivermouth.ports.delta.table_ledger import LedgerPosition
 from rivermouth.rows.keyed.column_starts import ColumnStarts
 
@@ -126,6 +127,7 @@ class FlowRun:
         together: The flows with which it carries its batches.
         looked_at: Of what its schema did not grow any more; written as it is.
         delivery: Into the topic or the archive of its sink, while it is at work; None of other flows.
+        lookups: The tables in which it looks up columns.
         state_lost: Whether the lake's state of the flow was deleted, and the newest entry is counted again for that.
     """
 
@@ -142,6 +144,7 @@ class FlowRun:
     together: SharedBatches | None = None
     looked_at: Ranges | None = None
     delivery: Delivery | None = None
+    lookups: LookupTables = field(default_factory=LookupTables)
     state_lost: bool = False
 
     @property

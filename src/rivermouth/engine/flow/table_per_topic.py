@@ -14,6 +14,9 @@ from rivermouth.errors import (
     ErasureUnfinished,
     LakeNotReadable,
     LakeNotWritable,
+    LookupKeysTwice,
+    LookupTableMissing,
+    LookupTooLarge,
     PlaceInvalid,
     RivermouthError,
     SourceBehind,
@@ -31,7 +34,17 @@ if TYPE_CHECKING:
     from rivermouth.spec import Flow
 
 # A service that runs on waits for these to be over.
-PASSING: Final = (BrokerUnreachable, ErasureUnfinished, LakeNotReadable, LakeNotWritable, SourceBehind, TokenNotMade)
+PASSING: Final = (
+    BrokerUnreachable,
+    ErasureUnfinished,
+    LakeNotReadable,
+    LakeNotWritable,
+    LookupKeysTwice,
+    LookupTableMissing,
+    LookupTooLarge,
+    SourceBehind,
+    TokenNotMade,
+)
 _NAMED: Final = 3
 
 

@@ -237,6 +237,7 @@ def apply_changes(routed: DataFrame, entry: QueryEntry, run: QueryRun, target: C
             if told[name]:
                 raise CdcValueNull(flow=run.context.flow, dataset=run.context.dataset, part=what, rows=told[name])
         counts = counted_view.with_views(row_expectations.counted(expectations, told.asDict()), run.views)
+        counts = replace(counts, late=run.late_rows())
         way_columns = row_expectations.way_columns(expectations)
         rows = ready.where(in_table).drop(*way_columns)
         _merge_behind(rows, entry, run, target)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rivermouth import names
@@ -62,7 +63,10 @@ def process(frame: DataFrame, batch_id: int, query_id: str, run: QueryRun) -> No
         rows,
         run.position,
         lambda: entry.counted(
-            counted_view.with_views(row_expectations.counted(context.expectations, observed.get()), run.views)
+            replace(
+                counted_view.with_views(row_expectations.counted(context.expectations, observed.get()), run.views),
+                late=run.late_rows(),
+            )
         ),
         table_id=run.table_id,
         replace=run.replaces,

@@ -97,6 +97,7 @@ class QueryRun:
         repeats: The batch that brings the rows of the newest entry again, for its dead letters; None where none does.
         views: Views with expectations that its query reads.
         counts: Of the batches of this run.
+        late_rows: Tells how many rows a watermark has left out in the batch in hand.
         failure: The first error of a batch.
         stopping: Set when it shall end after the batch in hand.
     """
@@ -111,5 +112,6 @@ class QueryRun:
     repeats: int | None = None
     views: Sequence[CountedView] = ()
     counts: QueryCounts = NO_COUNTS
+    late_rows: Callable[[], int] = lambda: 0
     failure: BaseException | None = None
     stopping: threading.Event = field(default_factory=threading.Event)

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from py4j.protocol import Py4JJavaError
@@ -24,6 +25,7 @@ from rivermouth.errors import (
     SourceChangedRows,
     first_line,
 )
+from rivermouth.ports.internals.query_plans import late_rows
 from rivermouth.ports.lake.query_checkpoint import FixedOffsets, QueryCheckpoint
 from rivermouth.rows import row_expectations
 
@@ -85,6 +87,8 @@ def run_query(
     except (PySparkException, Py4JJavaError) as error:
         raise failure(error, run) from error
     callback.query_id = str(query.id)
+    if run.stateful:
+        run.late_rows = partial(late_rows, query)
     callback.ready()
     return _until_done(query, run)
 

@@ -68,6 +68,7 @@ class FlowStatus:
         dropped_by: Why records were dropped so far, and how many for each reason, by the flow's rules of now.
         undeclared_names: Names of fields that records had so far and no column has, and in how many records of a
             sample; at most 100 names.
+        lookups: The versions of the tables in which the last batch looked up columns, by their names.
         failure: Why the flow's last run failed; None if it did not, or if the flow has worked since.
         state_lost: What is lost since the state of the flow in the lake was deleted; None if nothing is.
     """
@@ -99,3 +100,4 @@ class FlowStatus:
     dropped_by: Mapping[str, int] = field(default_factory=dict)
     state_lost: LostState | None = None
     undeclared_names: Mapping[str, int] = field(default_factory=dict)
+    lookups: Mapping[str, int] = field(default_factory=dict)

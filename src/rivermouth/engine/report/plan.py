@@ -9,6 +9,7 @@ from rivermouth.domain.ledger import decisions, ledger, offset_ranges
 from rivermouth.engine.data_loss.decide import found_of, now
 from rivermouth.engine.flow import table_per_topic
 from rivermouth.engine.flow.flow_inputs import FlowInputs, OpenSource
+from rivermouth.engine.flow.lookup_tables import LookupTables
 from rivermouth.engine.flow.lost_state import deleted_text
 from rivermouth.engine.flow.orders import FlowJob, located
 from rivermouth.engine.open import restore_state
@@ -59,6 +60,7 @@ class FlowPlan:
         columns: (name, type) of the table's columns, in order.
         partition_by: Names of its partition columns.
         cluster_by: Names of its clustering columns.
+        lookups: The tables in which it would look up columns, with their versions, in words.
         entry: Number of the newest ledger entry; None without a table.
         start: Where the run starts and why, in words.
         ranges: What it would read; partitions with nothing to read are left out.
@@ -77,6 +79,7 @@ class FlowPlan:
     columns: tuple[tuple[str, str], ...] = ()
     partition_by: tuple[str, ...] = ()
     cluster_by: tuple[str, ...] = ()
+    lookups: tuple[str, ...] = ()
     entry: int | None = None
     start: str = ""
     ranges: Ranges = field(default_factory=dict)
@@ -155,6 +158,7 @@ def _planned(spark: SparkSession, job: FlowJob, source: OpenSource, named: FlowP
     rebuilt, state_lost = restore_state.foreseen(spark, job.flow, files, job.places, kafka)
     flow, inference = (rebuilt, None) if rebuilt else foreseen(spark, job.flow, files, job.places, kafka)
     job, shape = replace(job, flow=flow), table_shape(spark, flow)
+    named = replace(named, lookups=_lookups(spark, flow))
     try:
         topics = kafka.topics(flow)
     except SourceNotMade as error:
@@ -229,6 +233,28 @@ def _shaped(plan: FlowPlan, flow: Flow, shape: TableShape) -> FlowPlan:
         columns=tuple((column.name, column.dataType.simpleString()) for column in shape.columns),
         partition_by=tuple(shape.partition_by),
         cluster_by=flow.table.cluster_by,
+    )
+
+
+def _lookups(spark: SparkSession, flow: Flow) -> tuple[str, ...]:
+    """The tables of the flow's lookups as a run would find them.
+
+    Raises:
+        RivermouthError: One cannot be used.
+    """
+    files = PlacedFiles(spark)
+    later = [each.owner for each in flow.lookup if not delta_table.exists(files, each.location)]
+    versions: tuple[int | None, ...] = (None,) * len(flow.lookup)
+    if not later:
+        tables = LookupTables()
+        tables.refresh(spark, flow)
+        versions = tables.versions
+        tables.close()
+    return tuple(
+        f"{each.table} on {', '.join(each.on)}, "
+        + (f"version {version}" if version is not None else f"once flow {later[0]} has made its table")
+        + f"; a record without a row: {each.missing}"
+        for each, version in zip(flow.lookup, versions, strict=True)
     )
 
 

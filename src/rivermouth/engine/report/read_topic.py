@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rivermouth import names
 from rivermouth.domain.ledger import offset_ranges
 from rivermouth.engine.batch.pipeline import transform
+from rivermouth.engine.flow.lookup_tables import LookupTables
 from rivermouth.engine.open.sources import source_of
 from rivermouth.engine.schema.kept_schemas import fixed, inferred_now
 from rivermouth.engine.table.flow_table import table_shape
@@ -55,7 +56,7 @@ def frame_of(spark: SparkSession, job: FlowJob) -> DataFrame:
     if held is None:
         return spark.createDataFrame([], shape.columns)
     rows = envelope.read(held)
-    rows = transform(rows, flow).where(f"{names.ROUTE} = '{routing.TABLE}'")
+    rows = transform(rows, flow, tables=LookupTables().frames(spark, flow)).where(f"{names.ROUTE} = '{routing.TABLE}'")
     columns = [names.quoted(name) for name in shape.columns.names]
     of_table = change_order.order_of(flow, shape.columns.names)
     if of_table is None:

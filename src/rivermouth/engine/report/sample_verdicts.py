@@ -16,13 +16,14 @@ from rivermouth.domain.ledger.sampling import Record
 from rivermouth.domain.project.sample_records import RecordVerdict
 from rivermouth.engine.batch.pipeline import transform
 from rivermouth.engine.flow import task_failures
+from rivermouth.engine.flow.lookup_tables import LookupTables
 from rivermouth.engine.schema.infer import Seen, schema_of_seen, shape_of
 from rivermouth.engine.schema.kept_schemas import look_of, resolved_schema, with_columns
 from rivermouth.engine.table.flow_table import table_shape
 from rivermouth.errors import RecordsNotJudged, SchemaNotKept, first_line
 from rivermouth.ports.lake.lake_files import files_for
 from rivermouth.ports.sources.given_source import COLUMNS, source_row
-from rivermouth.rows import dead_letter, envelope, explode, routing
+from rivermouth.rows import dead_letter, envelope, explode, lookups, routing
 from rivermouth.rows.checks import failed_column
 from rivermouth.spec import EvolvingFormat, require_capability
 
@@ -69,7 +70,7 @@ def judged_records(
     rows = envelope.read(given)
     merciful = _without_fail(flow)
     try:
-        routed = transform(rows, merciful)
+        routed = transform(rows, merciful, tables=LookupTables().frames(spark, merciful))
         found = _told(routed, merciful, shape.columns).collect()
         reasons = _reasons(routed, merciful)
         suspects = _suspects(rows, flow)
@@ -112,7 +113,7 @@ def _without_fail(flow: Flow) -> Flow:
 
 def _told(routed: DataFrame, flow: Flow, columns: StructType) -> DataFrame:
     """What is told of each routed row, in a few columns with names of their own."""
-    failed = [F.when(F.col(failed_column(index)), F.lit(each.name)) for index, each in enumerate(flow.expectations)]
+    failed = [F.when(F.col(failed_column(index)), F.lit(each.name)) for index, each in enumerate(flow.judgements)]
     table = F.struct(*(F.col(names.quoted(name)) for name in columns.names))
     is_row = F.col(names.ROUTE) == routing.TABLE
     keyed = flow.keyed is not None
@@ -190,7 +191,10 @@ def _verdicts(
 
 def _why_dropped(row: Row, flow: Flow) -> tuple[str | None, str]:
     """Reason and message of a record that is dropped."""
-    dropping = [each.name for each in flow.expectations if each.route == routing.DROPPED and each.name in row["failed"]]
+    dropping = [each.name for each in flow.judgements if each.route == routing.DROPPED and each.name in row["failed"]]
+    missing = next((each for each in flow.lookup if each.name in dropping), None)
+    if missing is not None:
+        return lookups.REASON, lookups.not_found(missing)
     if dropping:
         return "EXPECTATION", f"failed: {', '.join(dropping)}"
     if row["is_null"]:

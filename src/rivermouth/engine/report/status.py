@@ -216,6 +216,7 @@ def _with_ledger(status: FlowStatus, position: LedgerPosition) -> FlowStatus:
         dead_letters=totals.dead_lettered,
         lost=totals.lost,
         decisions=entry.decisions,
+        lookups=entry.lookups,
     )
 
 

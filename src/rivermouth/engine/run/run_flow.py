@@ -88,6 +88,8 @@ def run_flow(
             finally:
                 close_delivery(run)
                 state.running.pop(job.flow.name, None)
+                if run is not None and not has_ended(state.spark):
+                    run.lookups.close()
 
 
 def _lease(state: RunState, files: LakeFiles, job: FlowJob, listener: Listener) -> Lease:

@@ -12,7 +12,7 @@ from rivermouth.engine.flow.orders import FamilyJob, FlowJob, FlowOutcome, Job, 
 from rivermouth.engine.run.drain import max_offsets
 from rivermouth.engine.run.run_state import BetweenBatches, RunState
 from rivermouth.engine.run.watch import watching
-from rivermouth.engine.run.workers import FamilyWorker, Worker
+from rivermouth.engine.run.workers import FamilyWorker, Worker, awaited_of
 from rivermouth.errors import (
     EngineLost,
 )
@@ -96,13 +96,13 @@ class Supervisor:
         flows = [job for job in jobs if isinstance(job, FlowJob)]
         workers = [Worker(self.state, job, keep_following=keep_following) for job in flows]
         by_name = {job.flow.name: worker for job, worker in zip(flows, workers, strict=True)}
-        for job, worker in zip(flows, workers, strict=True):
-            worker.source = by_name.get(job.source.flow.name) if job.source is not None else None
+        for worker in workers:
+            worker.awaited = awaited_of(worker.job, by_name)
         finders = [
             FamilyWorker(self.state, job, keep_following=keep_following) for job in jobs if isinstance(job, FamilyJob)
         ]
         for finder in finders:
-            finder.source = by_name.get(finder.job.source.flow.name) if finder.job.source is not None else None
+            finder.awaited = awaited_of(finder.job, by_name)
         for thread in (*workers, *finders):
             thread.start()
         for thread in (*workers, *finders):

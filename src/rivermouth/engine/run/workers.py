@@ -33,6 +33,8 @@ from rivermouth.ports.spark.session import has_ended
 from rivermouth.ports.spark.spark_errors import detach_from_jvm
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from rivermouth.engine.flow.table_per_topic import DiscoveredTables, Finder
     from rivermouth.engine.run.run_state import RunState
     from rivermouth.ports.lake.lake_files import LakeFiles
@@ -68,8 +70,8 @@ class Worker(threading.Thread):
         self._began_at = time.monotonic()
         self._ended_at: float | None = None
         self._error: BaseException | None = None
-        self.source: Worker | None = None
-        """Of the flow whose table this one reads, if that runs too."""
+        self.awaited: list[tuple[Worker, str]] = []
+        """Those of the flows whose tables this one reads, if they run too, with the places of these tables."""
         self.ended = threading.Event()
         self.vanished = False
         """Whether it ended because its topic was deleted, and nobody named that."""
@@ -98,8 +100,7 @@ class Worker(threading.Thread):
     def _carry(self) -> None:
         name = self._job.flow.name
         try:
-            if self.source is not None:
-                _wait_for(self.source, self._job, self._state, keep_following=self._keep_following)
+            _wait_for(self.awaited, self._state, keep_following=self._keep_following)
             self._began_at = time.monotonic()
             run_flow(self._state, self._job, self._hear, keep_following=self._keep_following, together=self._together)
         except TopicMissing as error:
@@ -140,16 +141,24 @@ class Worker(threading.Thread):
         self._state.tell(event)
 
 
-def _wait_for(writer: Worker, job: Job, state: RunState, *, keep_following: bool) -> None:
-    """Returns when what a drain should carry is in the table that the flow reads, or when it is there at all.
+def awaited_of(job: Job, workers: Mapping[str, Worker]) -> list[tuple[Worker, str]]:
+    """The workers for which a flow waits: of those whose tables it reads or looks up columns in, with the places."""
+    places = {} if job.source is None else {job.source.flow.name: job.source.places.table}
+    places |= {each.owner: each.location for each in job.flow.lookup if each.owner is not None}
+    return [(workers[name], place) for name, place in places.items() if name in workers]
 
-    A flow that follows waits for the table only; where its writer fails, it carries what it finds.
+
+def _wait_for(awaited: Sequence[tuple[Worker, str]], state: RunState, *, keep_following: bool) -> None:
+    """Returns when what a drain should carry is in the tables that the flow reads, or when they are there at all.
+
+    A flow that follows waits for the tables only; where a writer fails, it carries what it finds.
     """
-    while job.source is not None and not writer.ended.is_set():
-        made = keep_following and delta_table.exists(PlacedFiles(state.spark), job.source.places.table)
-        if made or state.stopped:
-            return
-        writer.ended.wait(0.2)
+    for writer, table in awaited:
+        while not writer.ended.is_set():
+            made = keep_following and delta_table.exists(PlacedFiles(state.spark), table)
+            if made or state.stopped:
+                break
+            writer.ended.wait(0.2)
 
 
 class FamilyWorker(threading.Thread):
@@ -166,8 +175,8 @@ class FamilyWorker(threading.Thread):
         self._told: str | None = None
         # Children that read topics have no record in common.
         self._together = SharedBatch(following=keep_following) if job.source is not None else None
-        self.source: Worker | None = None
-        """Of the flow whose table its children read, if that runs too."""
+        self.awaited: list[tuple[Worker, str]] = []
+        """Those of the flows whose tables its children read, if they run too, with the places of these tables."""
 
     @property
     def outcomes(self) -> list[tuple[Job, FlowOutcome]]:
@@ -203,8 +212,7 @@ class FamilyWorker(threading.Thread):
 
     def _carry(self) -> None:
         job, stopping = self._job, self._state.stopping
-        if self.source is not None:
-            _wait_for(self.source, job, self._state, keep_following=self._keep_following)
+        _wait_for(self.awaited, self._state, keep_following=self._keep_following)
         least_s, most_s = LOOK_EVERY_S
         every_s = max(least_s, min(job.flow.trigger.every, most_s))
         files = files_for(job.places.lake, self._state.spark)

@@ -14,6 +14,7 @@ from rivermouth.engine.table.analyse import check_expectations, check_layout, ch
 from rivermouth.engine.table.declared_columns import declared_columns
 from rivermouth.engine.table.exploded import exploded_columns, exploded_properties, other_elements
 from rivermouth.engine.table.keyed_table import columns_of_rows, keyed_columns, keyed_properties, keys_fix, other_keys
+from rivermouth.engine.table.looked_up import looked_up_columns
 from rivermouth.engine.table.problems import Problems
 from rivermouth.engine.table.selected import selected_columns
 from rivermouth.errors import (
@@ -54,6 +55,8 @@ def table_shape(spark: SparkSession, flow: Flow) -> TableShape:
         PatternInvalid: The pattern of the format regex cannot be used.
         ColumnCollision: A payload column bears the name of a metadata column.
         ExplodeInvalid: What is exploded cannot be had.
+        LookupInvalid: A lookup cannot be used.
+        LookupTableMissing: The table of a lookup does not exist.
         SelectInvalid: What is selected cannot be had.
         ExpectationInvalid: A condition cannot be analysed, or is refused.
         LayoutInvalid: A partition or cluster column does not exist, is of no simple type, or is refused.
@@ -63,6 +66,7 @@ def table_shape(spark: SparkSession, flow: Flow) -> TableShape:
     problems = Problems(flow.name)
     payload, key = declared_columns(spark, flow, problems)
     payload = exploded_columns(spark, flow, columns_of_rows(flow, payload))
+    payload = looked_up_columns(spark, flow, payload, key, problems, _columns_of)
     payload = selected_columns(spark, flow, payload, problems)
     columns = problems.of(lambda: conform.table_columns(flow, payload, key))
     columns = with_derived_columns(spark, flow, columns, problems)
@@ -77,6 +81,10 @@ def table_shape(spark: SparkSession, flow: Flow) -> TableShape:
             reserved_names.check(flow, columns.names, payload.names)
     problems.report()
     return TableShape(payload.names, _commented(columns, flow), table_columns.partition_columns(flow))
+
+
+def _columns_of(spark: SparkSession, flow: Flow) -> StructType:
+    return table_shape(spark, flow).columns
 
 
 def create_table(spark: SparkSession, flow: Flow, places: FlowPlaces, shape: TableShape, entry: Entry) -> None:

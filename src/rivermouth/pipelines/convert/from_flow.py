@@ -40,6 +40,7 @@ FORMATS: Final = ("json", "raw", "text")
 """The formats that a query over Spark's Kafka source can read."""
 
 _REFUSED: Final = {
+    "lookup": "it looks up columns in another table, which is a join in the query of a pipeline",
     "source": "it reads no Kafka topic but {value}",
     "compression": "its values are compressed, and Spark has no function that reads them",
 }
@@ -136,7 +137,7 @@ class _Carrying:
     def _refuse(self) -> None:
         flow = self.flow
         for name, text in _REFUSED.items():
-            if (value := getattr(flow, name)) is not None:
+            if (value := getattr(flow, name)) not in (None, ()):
                 raise self._refused(text.format(value=getattr(value, "shown", "")), name)
         if flow.is_family:
             raise self._refused("it has a table for each topic, and a query of a pipeline has one", "table")

@@ -204,7 +204,9 @@ def _told(event: QueryEvent) -> list[_Event]:
         case ev.FlowStarted():
             return [progress("STARTING", "INFO"), progress("RUNNING", "INFO")]
         case ev.BatchWritten():
-            return [progress("RUNNING", "METRICS", **_figures(event.dataset, event.counts))]
+            late = f"Flow '{name}': {event.counts.late} rows came later than the watermark allows, and were dropped."
+            figures = progress("RUNNING", "METRICS", **_figures(event.dataset, event.counts))
+            return [figures, *([_Event("flow_progress", "WARN", late, figures.details)] if event.counts.late else [])]
         case ev.FlowCompleted():
             return [progress("COMPLETED", "INFO", **_figures(event.dataset, event.counts))]
         case ev.FlowFailed():
@@ -232,6 +234,7 @@ def _figures(dataset: str, counts: QueryCounts) -> dict[str, Any]:
     quality = {
         "dropped_records": counts.dropped + sum(each.dropped for each in counts.views.values()),
         "dead_lettered_records": counts.dead_lettered,
+        "late_records": counts.late,
         "expectations": expectations,
     }
     return {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rivermouth.ports.internals.query_plans import needs_whole_result, refused_stream
+from rivermouth.errors import WatermarkMissing
+from rivermouth.ports.internals.query_plans import needs_whole_result, refused_stream, state_operators
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -31,11 +32,16 @@ def sink_output_mode(flow: FlowNode, frame: DataFrame) -> OutputMode:
     return "complete" if needs_whole_result(frame) else "append"
 
 
-def check_output_mode(frame: DataFrame, mode: OutputMode) -> None:
+def check_output_mode(frame: DataFrame, mode: OutputMode, flow: FlowNode) -> None:
     """Nothing, if Spark runs the query in that mode.
 
     Raises:
+        WatermarkMissing: It aggregates without a watermark, and shall append.
         AnalysisException: It does not; with Spark's reason.
     """
-    if frame.isStreaming and (error := refused_stream(frame, mode)) is not None:
-        raise error
+    if not frame.isStreaming or (error := refused_stream(frame, mode)) is None:
+        return
+    aggregates = any(each.kind == "aggregation" and each.delay_s is None for each in state_operators(frame))
+    if mode == "append" and aggregates:
+        raise WatermarkMissing(at=str(flow.at), flow=flow.name) from error
+    raise error

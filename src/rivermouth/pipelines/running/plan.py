@@ -7,6 +7,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Final, Literal
 
 from rivermouth.domain.kafka.sink_options import read_options
+from rivermouth.domain.query import query_state
 from rivermouth.domain.query.refresh_decision import ViewState, decide
 from rivermouth.domain.query.view_tree import plain_path, table_name
 from rivermouth.engine.query.query_table import changes
@@ -14,12 +15,12 @@ from rivermouth.pipelines.real_time import is_real_time
 from rivermouth.pipelines.running.flows.deliveries import is_archive, is_kafka
 from rivermouth.pipelines.running.flows.flow_runs import context_of, evaluated_flow, fingerprint_of
 from rivermouth.pipelines.running.flows.views import view_of
-from rivermouth.pipelines.running.output_modes import output_mode
+from rivermouth.pipelines.running.output_modes import output_mode, sink_output_mode
 from rivermouth.pipelines.running.reset import may_be_reset
 from rivermouth.pipelines.selection import chosen_names
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.internals.delta_snapshot import table_state
-from rivermouth.ports.internals.query_plans import keeps_state
+from rivermouth.ports.internals.query_plans import keeps_state, state_operators
 from rivermouth.rows import kafka_records
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class PlannedFlow:
             row changed are computed again) or ``full``; ``refused`` where its policy forbids a full refresh.
         reason: Why.
         is_stateful: Whether its query keeps state between batches.
+        state: What is to be known of that state, a sentence each: when a window is written, and what grows.
         or_else: What is done instead where a table that it reads gets no new rows in this update, or others.
     """
 
@@ -70,6 +72,7 @@ class PlannedFlow:
     reason: str
     is_stateful: bool = False
     or_else: tuple[Action, ...] = ()
+    state: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +174,10 @@ def _flow(loaded: Loaded, node: Node, flow: FlowNode, pending: Mapping[str, froz
         return _view(_state(loaded, node, evaluated, context), flow, pending)
     entry = context.ledger.position().entry
     stateful = keeps_state(evaluated.frame)
-    replaces = output_mode(flow, evaluated.frame, is_alone=len(node.flows) == 1) == "complete"
+    mode = output_mode(flow, evaluated.frame, is_alone=len(node.flows) == 1)
+    state = query_state.texts(state_operators(evaluated.frame), mode)
     if flow.once and entry.kind == "batch":
-        return PlannedFlow(flow.name, flow.kind, "nothing", "it runs once, and has run", stateful)
+        return PlannedFlow(flow.name, flow.kind, "nothing", "it runs once, and has run", stateful, state=state)
     if not entry.offsets:
         action: Action = "create"
         reason = "its sources are read from where they begin"
@@ -181,9 +185,9 @@ def _flow(loaded: Loaded, node: Node, flow: FlowNode, pending: Mapping[str, froz
         action, reason = "continue", f"what is new since ledger entry {entry.number}"
         if entry.fingerprint != fingerprint_of(evaluated.frame):
             reason += "; its query has changed, and rows that are in the table stay as they are"
-    if replaces:
+    if mode == "complete":
         reason += "; each batch replaces all rows"
-    return PlannedFlow(flow.name, flow.kind, action, reason, stateful)
+    return PlannedFlow(flow.name, flow.kind, action, reason, stateful, state=state)
 
 
 def _into_sink(loaded: Loaded, node: Node, flow: FlowNode) -> PlannedFlow:
@@ -201,7 +205,8 @@ def _into_sink(loaded: Loaded, node: Node, flow: FlowNode) -> PlannedFlow:
             reason = "with --follow as records come (real-time mode); what is in flight comes again after a crash"
         if "key" not in evaluated.frame.columns:
             reason += f"; {kafka_records.KEYLESS}"
-    return PlannedFlow(flow.name, flow.kind, "run", reason, keeps_state(evaluated.frame))
+    state = query_state.texts(state_operators(evaluated.frame), sink_output_mode(flow, evaluated.frame))
+    return PlannedFlow(flow.name, flow.kind, "run", reason, bool(state), state=state)
 
 
 def _state(loaded: Loaded, node: Node, evaluated: Evaluated, context: QueryContext) -> ViewState:

@@ -111,7 +111,7 @@ class Resolver:
             mode = sink_output_mode(flow, each.frame)
             check_file_mode(sink, flow, mode)
             with self.workspace.errors(flow.at, sink.name):
-                check_output_mode(each.frame, mode)
+                check_output_mode(each.frame, mode, flow)
         return Node(name, "sink", None, sink, flows, each_once([inp for each in found for inp in each.inputs]))
 
     def _dataset(self, name: TableName, dataset: Dataset) -> Node:
@@ -218,7 +218,7 @@ class Resolver:
         for flow, frame in zip(flows, frames, strict=True):
             check_real_time(self.workspace.params, flow, frame, None)
             with self.workspace.errors(flow.at, self.workspace.names.shown(name)):
-                check_output_mode(frame, output_mode(flow, frame, is_alone=len(flows) == 1))
+                check_output_mode(frame, output_mode(flow, frame, is_alone=len(flows) == 1), flow)
         dataset = with_conditions(dataset, frames)
         node = Node(name, kind, dataset, None, flows, inputs, columns, location)
         if columns is None:

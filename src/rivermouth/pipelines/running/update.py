@@ -217,7 +217,7 @@ def interval(loaded: Loaded, flow: FlowNode) -> float:
 
 def may_pass(error: RivermouthError) -> bool:
     """Whether a flow that goes on is tried again: what Spark says may pass, what we have found out does not."""
-    return error.code in ("QUERY_FAILED", "COMMIT_LOST", "QUERY_INVALID")
+    return error.code in ("QUERY_FAILED", "COMMIT_LOST", "QUERY_INVALID", "STATIC_TABLE_MISSING")
 
 
 def failed(outcomes: Sequence[DatasetOutcome]) -> list[DatasetOutcome]:

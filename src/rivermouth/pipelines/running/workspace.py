@@ -29,6 +29,7 @@ from rivermouth.pipelines.session.sql_frames import frame_of
 from rivermouth.pipelines.spec import Query, SourceLine, SqlQuery
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.internals import sessions
+from rivermouth.ports.internals import settings as internals
 from rivermouth.rows import row_expectations
 
 if TYPE_CHECKING:
@@ -42,6 +43,12 @@ if TYPE_CHECKING:
 
 # As of flows: long expressions over many columns, as AUTO CDC has them, would be planned for minutes.
 _CONSTRAINTS: Final = "spark.sql.constraintPropagation.enabled"
+_STATE: Final = {
+    # State is on disk and not on Java's heap, and each batch writes what it changed instead of the whole. A query that
+    # has begun with another provider keeps it: its checkpoint says so.
+    "spark.sql.streaming.stateStore.providerClass": internals.ROCKSDB,
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+}
 
 
 class Nodes(Protocol):
@@ -90,7 +97,7 @@ class Workspace(Reader):
         self._hidden = 0
         self._clusters: list[dict[str, str]] = []
         registry.reader = self
-        for name, value in {_CONSTRAINTS: "false", **pipeline.configuration}.items():
+        for name, value in {_CONSTRAINTS: "false", **_STATE, **pipeline.configuration}.items():
             self.session.conf.set(name, value)
 
     def evaluate(self, query: Query, dataset: str, at: SourceLine) -> Evaluated:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -9,6 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
 from rivermouth.decoding.jvm.java_objects import java_class, java_frame, jvm
+from rivermouth.domain.query.query_state import StateOperator
 from rivermouth.domain.query.view_tree import PlanNode, read_tree
 from rivermouth.ports.internals.sessions import active, settings
 
@@ -16,15 +18,24 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
 
 _STATEFUL: Final = (
     "Aggregate",
     "Deduplicate",
+    "Distinct",
     "FlatMapGroups",
     "TransformWithState",
     "StreamingGlobalLimit",
     "GlobalLimit",
 )
+
+
+# Of the metadata of columns: the watermark's delay, and that a column is a window.
+_DELAY: Final = "spark.watermarkDelayMs"
+_WINDOWS: Final = ("spark.timeWindow", "spark.sessionWindow")
+_FUNCTIONS: Final = ("FlatMapGroups", "TransformWithState")
+_LATE: Final = "numRowsDroppedByWatermark"
 
 
 OutputMode = Literal["append", "complete", "update"]
@@ -86,6 +97,77 @@ def _is_stateful(plan: Any) -> bool:
     if name.startswith(_STATEFUL) or (name == "Join" and all(each.isStreaming() for each in mine)):
         return True
     return any(map(_is_stateful, mine))
+
+
+def state_operators(frame: DataFrame) -> tuple[StateOperator, ...]:
+    """The parts of a streaming query that keep state, from the result to the sources; none of a batch query."""
+    if not frame.isStreaming:
+        return ()
+    return tuple(_operators(java_frame(frame).queryExecution().analyzed()))
+
+
+def late_rows(query: StreamingQuery) -> int:
+    """How many rows the watermark has left out in the batch that a query runs, as far as its tasks have ended."""
+    execution = query._jsq.streamingQuery().lastExecution()  # noqa: SLF001 - Spark tells it only after the batch
+    return 0 if execution is None else sum(_late(execution.executedPlan()))
+
+
+def _late(plan: Any) -> Iterator[int]:
+    metrics = plan.metrics()
+    if metrics.contains(_LATE):
+        yield int(metrics.apply(_LATE).value())
+    for child in _members(plan.children()):
+        yield from _late(child)
+
+
+def _operators(plan: Any) -> Iterator[StateOperator]:
+    if not plan.isStreaming():
+        return
+    children = list(_members(plan.children()))
+    found = _operator(plan, str(plan.nodeName()), children)
+    if found is not None:
+        yield found
+    for child in children:
+        yield from _operators(child)
+
+
+def _operator(plan: Any, name: str, children: list[Any]) -> StateOperator | None:
+    if name == "Aggregate":
+        columns = [column for each in _members(plan.groupingExpressions()) for column in _columns(each)]
+        return StateOperator("aggregation", _delay_s(columns), any(map(_is_window, columns)))
+    if name == "Distinct":
+        return StateOperator("aggregation", _delay_s(list(_members(plan.output()))))
+    if name == "Deduplicate":
+        return StateOperator("deduplication", _delay_s(list(_members(plan.keys()))))
+    if name == "DeduplicateWithinWatermark":
+        return StateOperator("deduplication", _delay_s(list(_members(children[0].output()))))
+    if name == "Join" and all(each.isStreaming() for each in children):
+        condition = plan.condition()
+        named = [] if condition.isEmpty() else list(_columns(condition.get()))
+        both = all(_delay_s(list(_members(each.output()))) is not None for each in children)
+        return StateOperator("join", _delay_s(named) if both else None)
+    return StateOperator("function") if name.startswith(_FUNCTIONS) else None
+
+
+def _columns(expression: Any) -> Iterator[Any]:
+    """The columns that an expression names."""
+    return _members(expression.references().toSeq())
+
+
+def _delay_s(columns: list[Any]) -> float | None:
+    delays = [each.metadata().getLong(_DELAY) for each in columns if each.metadata().contains(_DELAY)]
+    return max(delays) / 1000 if delays else None
+
+
+def _is_window(column: Any) -> bool:
+    return any(column.metadata().contains(name) for name in _WINDOWS)
+
+
+def _members(found: Any) -> Iterator[Any]:
+    """Those of a sequence of Scala's."""
+    members = found.iterator()
+    while members.hasNext():
+        yield members.next()
 
 
 KEY: Final = "key_"

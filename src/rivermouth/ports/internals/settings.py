@@ -8,6 +8,8 @@ CHECKPOINT_FILES: Final = "org.apache.spark.sql.execution.streaming.checkpointin
 """For ``spark.sql.streaming.checkpointFileManagerClass``: files by Hadoop's FileSystem."""
 CONDITIONAL_CHECKPOINT_FILES: Final = "rivermouth.internals.checkpoints.ConditionalCheckpointFiles"
 """For the same: ours, for object stores."""
+ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+"""The class that keeps the state of streaming queries in RocksDB."""
 EMPTY_RELATIONS: Final = "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
 """For ``spark.sql.adaptive.optimizer.excludedRules``: leaves out what is above a stage without rows."""
 DELTA_CATALOG: Final = "org.apache.spark.sql.delta.catalog.DeltaCatalog"

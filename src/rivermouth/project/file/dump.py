@@ -15,6 +15,7 @@ from rivermouth.spec import (
     EndingOffsets,
     Flow,
     Format,
+    Lookup,
     Maintenance,
     Optimize,
     ProjectSpec,
@@ -58,6 +59,9 @@ def plain(value: object) -> Any:
         case Optimize() | Vacuum():
             body = _fields(value, always=("every",))
             return body if len(body) > 1 else body["every"]
+        case Lookup():
+            names = {name: _names(getattr(value, name)) for name in ("on", "columns")}
+            return {**_fields(value), **names}
         case BaseModel():
             return _fields(value)
         case Mapping():
@@ -66,6 +70,11 @@ def plain(value: object) -> Any:
             return [plain(part) for part in value]
         case _:
             return value
+
+
+def _names(mapping: Mapping[str, str]) -> Any:
+    """A mapping of names as a list, where each has its own name."""
+    return [*mapping] if all(name == other for name, other in mapping.items()) else dict(mapping)
 
 
 def _project(spec: ProjectSpec) -> dict[str, Any]:

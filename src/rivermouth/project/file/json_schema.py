@@ -157,6 +157,9 @@ def _short_forms(definitions: dict[str, Any]) -> None:
             },
         ],
     }
+    lookup = {"$ref": "#/$defs/Lookup"}
+    many = {"type": "array", "items": lookup, "minItems": 1}
+    flow["lookup"] = {**_described(flow["lookup"]), "anyOf": [lookup, many]}
     starting = definitions["StartingOffsets"]
     forms = [{"enum": ["earliest", "latest"]}, _TIMESTAMP, _GROUP, _OFFSETS]
     definitions["StartingOffsets"] = {**_described(starting), "anyOf": forms}

@@ -78,7 +78,10 @@ def _step(annotation: Any, part: str | int, value: object) -> Iterator[Any]:
             yield from _unwrapped(field.annotation)
     else:
         arguments = [argument for argument in typing.get_args(annotation) if argument is not Ellipsis]
-        if arguments:
+        if arguments and typing.get_origin(annotation) is tuple and isinstance(part, str):
+            # A list of one may be written without the list.
+            yield from _step(arguments[0], part, value)
+        elif arguments:
             yield from _unwrapped(arguments[-1])
 
 

@@ -37,6 +37,8 @@ _WORDS: Final = {"true": True, "false": False, "null": None, "~": None, "": None
 _NULL_VALUE: Final = "null_value"
 _NULLS: Final = ("", "NULL", "Null")
 _OTHERS: Final = "to some readers of YAML and"
+# A key is never true or false, so nobody can mean something else by it where it is the name of a setting.
+_LOOKUP, _LOOKUP_KEY = "lookup", "on"
 _TWO_MEANINGS: Final = (
     (re.compile(r"^(yes|no|on|off)$", re.IGNORECASE), f"means true or false {_OTHERS} is text to others"),
     (re.compile(r"^[-+]?0[0-9_]+$"), f"is octal {_OTHERS} decimal to others"),
@@ -227,7 +229,7 @@ class _Values:
             if key_node.plain and key_node.text == "<<":
                 merged += value_node.items if value_node.items is not None else (value_node,)
                 continue
-            key = self._key(key_node)
+            key = self._key(key_node, path)
             if key is None:
                 continue
             here = (*path, key)
@@ -251,11 +253,11 @@ class _Values:
         # What the mapping itself says keeps its own lines.
         self.lines.update(known)
 
-    def _key(self, node: _Node) -> str | int | None:
+    def _key(self, node: _Node, path: Path) -> str | int | None:
         if node.text is None:
             self._problem("a key is a list or a mapping", node.line, "quote a text that begins with [ or {")
             return None
-        if self._in_doubt(node, ()):
+        if (_LOOKUP not in path or node.text != _LOOKUP_KEY) and self._in_doubt(node, ()):
             return None
         key = scalar(node.text) if node.plain else node.text
         if isinstance(key, str) or (isinstance(key, int) and not isinstance(key, bool)):
@@ -289,8 +291,8 @@ class _Texts(_Values):
         text = node.text or ""
         return None if node.plain and scalar(text) is None else text
 
-    def _key(self, node: _Node) -> str | int | None:
-        return node.text or super()._key(node)
+    def _key(self, node: _Node, path: Path) -> str | int | None:
+        return node.text or super()._key(node, path)
 
 
 def _unambiguous(text: str) -> str:

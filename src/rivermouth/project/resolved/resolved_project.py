@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import tempfile
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from rivermouth.errors import FlowUnknown, PlaceInvalid
 from rivermouth.names import did_you_mean
 from rivermouth.project.resolved.arguments import checked
 from rivermouth.project.resolved.settings import ProjectSettings, located_errors
-from rivermouth.spec import Flow, Format, JarFormat, RegistryFormat, reads_registry
+from rivermouth.spec import Flow, Format, JarFormat, Lookup, RegistryFormat, reads_registry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,9 +38,32 @@ class ResolvedProject(ProjectSettings):
             FlowUnknown: The project has none of this name.
             EnvironmentMissing: A variable without default is not set.
         """
+        return self._with_lookups(self._without_lookups(name))
+
+    def _with_lookups(self, flow: Flow) -> Flow:
+        """The flow, with the places of the tables in which it looks up columns."""
+        if not flow.lookup:
+            return flow
+        return flow.model_copy(update={"lookup": tuple(map(self._placed_lookup, flow.lookup))})
+
+    def _placed_lookup(self, lookup: Lookup) -> Lookup:
+        owner = self.tables.get(lookup.table)
+        if owner is not None:
+            # A trial looks up in the real table: it only reads it.
+            places = self.with_debug(debug=False).places_of(self._without_lookups(owner))
+            return lookup.at(places.table, owner, functools.partial(self.flow, owner))
+        return lookup.at(self._table_location(lookup.table, "lookup"))
+
+    def _table_location(self, text: str, setting: str) -> str:
+        """The folder of a table that no flow writes: of ``schema.table`` in the lake, or of a path."""
+        if not snapshot_location.is_path(text):
+            return f"{self.lake}/{text.replace('.', '/')}"
+        return locations.location(text, base=self.base, environ=self.environ, setting=setting)
+
+    def _without_lookups(self, name: str) -> Flow:
         family, topic = table_per_topic.parted(name)
         if topic and family in self.spec.flows and self.spec.flows[family].is_family:
-            return self._child(self.flow(family), topic)
+            return self._child(self._without_lookups(family), topic)
         if name not in self.spec.flows:
             fix = did_you_mean(name, self.spec.flows) if self.spec.flows else "add it under flows:"
             raise FlowUnknown(name=name, fix=fix)
@@ -151,7 +175,7 @@ class ResolvedProject(ProjectSettings):
             EnvironmentMissing: A variable without default is not set.
         """
         single = [name for name, flow in self.spec.flows.items() if not flow.is_family]
-        found = [self.with_debug(debug=False).places(name) for name in single]
+        found = [self.with_debug(debug=False).places_of(self._without_lookups(name)) for name in single]
         return {table: each.flow for each in found for table in (each.name, each.full_name)}
 
     def source_of(self, flow: Flow) -> SourceTable | None:
@@ -172,8 +196,8 @@ class ResolvedProject(ProjectSettings):
             return None
         text = source.snapshots
         is_table = source.versions_of is not None
-        if is_table and not snapshot_location.is_path(text):
-            location = f"{self.lake}/{text.replace('.', '/')}"
+        if is_table:
+            location = self._table_location(text, "source")
         else:
             location = locations.location(text, base=self.base, environ=self.environ, setting="source")
         return SnapshotPlace(location, text, is_table, source.max_bytes)
@@ -186,8 +210,10 @@ class ResolvedProject(ProjectSettings):
             PlaceInvalid: A place cannot be one.
             EnvironmentMissing: A variable without default is not set.
         """
-        of_flows = [self.places_of(flow) for flow in self.stand_ins()]
+        flows = self.stand_ins()
+        of_flows = [self.places_of(flow) for flow in flows]
         found = {self.lake}.union(*((each.table, each.checkpoint, each.dead_letter_table) for each in of_flows))
+        found |= {each.location for flow in flows for each in flow.lookup}
         return locations.schemes(found)
 
     @property

@@ -333,7 +333,10 @@ def _sources(project: ResolvedProject) -> Iterator[RivermouthError]:
         return  # told of the places
     flows = {name: project.flow(name) for name in project.spec.flows}
     for name, flow in flows.items():
-        for each in source_table.problems(flow, flows, tables):
+        for each in (
+            *source_table.problems(flow, flows, tables),
+            *source_table.lookup_problems(flow, flows, tables),
+        ):
             path = ("flows", name, each.field)
             yield _invalid(project, path, f"{words(path)}: {each.detail}", each.fix)
 

@@ -52,6 +52,8 @@ class Flow(FlowFields):
         null_values: What happens to a record without a value: ``drop`` counts it, ``keep`` writes a row whose payload
             columns are null, ``dead_letter`` refuses it. The default is ``keep`` with ``format: raw`` (without
             ``explode``), and ``drop`` with all other formats. Keyed sinks have ``tombstones`` instead.
+        lookup: Columns that are taken from another Delta table by a key: ``{table: silver.customers, on: customer_id,
+            columns: [name, tier]}``. In YAML one, or a list.
         select: SQL expressions over the columns that the format reads, and the metadata columns: their results are
             in the table in the place of those that were read. ``*`` is all of these. In YAML also a single one.
         evolution: What happens to documents that do not fit the schema.

@@ -12,11 +12,13 @@ from rivermouth.names import (
     DEFAULT_METADATA_COLUMNS,
     IN_TABLE,
     ROW_IN_TABLE,
+    lookup_column,
 )
 from rivermouth.spec.compression import Compression
 from rivermouth.spec.evolution import Evolution
 from rivermouth.spec.explosion import Explosion, parsed
 from rivermouth.spec.flows.flow_parts import Expectation, NullValues, Table, Trigger, _null_values
+from rivermouth.spec.flows.lookup import Lookup, as_list
 from rivermouth.spec.formats import (
     ArrayFormat,
     ChangeEnvelope,
@@ -61,6 +63,7 @@ class FlowFields(Constructed):
     metadata_columns: dict[str, str] = {name: name for name in DEFAULT_METADATA_COLUMNS}
     explode: str | None = None
     null_values: NullValues = Field(default_factory=_null_values)
+    lookup: Annotated[tuple[Lookup, ...], BeforeValidator(as_list)] = ()
     select: Texts = ()
     evolution: Evolution | None = None
     expectations: tuple[Expectation, ...] = ()
@@ -93,6 +96,16 @@ class FlowFields(Constructed):
         """Columns by which its maintenance orders the rows within the files."""
         optimize = self.maintenance and self.maintenance.optimize
         return optimize.zorder if optimize else ()
+
+    @property
+    def judgements(self) -> tuple[Expectation, ...]:
+        """What is judged of each record: the expectations, and behind them whether each lookup finds a row."""
+        actions = {"keep": "warn", "drop": "drop", "dead_letter": "dead_letter"}
+        found = (
+            Expectation.model_construct(name=each.name, condition=lookup_column(index), action=actions[each.missing])
+            for index, each in enumerate(self.lookup)
+        )
+        return (*self.expectations, *found)
 
     @property
     def keyed(self) -> KeyedSink | None:
@@ -169,7 +182,12 @@ class FlowFields(Constructed):
             return None
         derived = (part for part in self.table.partition_by if isinstance(part, dict))
         named = (part for part in self.table.partition_by if isinstance(part, str))
-        return self.keyed.reads | words([*named, *(text for part in derived for text in part.values())])
+        texts = [
+            *named,
+            *(text for part in derived for text in part.values()),
+            *(on for each in self.lookup for on in each.on),
+        ]
+        return self.keyed.reads | words(texts)
 
     @property
     def policies(self) -> Evolution:

@@ -44,6 +44,7 @@ def check(flow: FlowFields) -> None:
         _check_evolution,
         _check_select,
         _check_explode,
+        _check_lookup,
         _check_key_format,
         _check_changes,
         _check_keyed,
@@ -225,6 +226,27 @@ def _check_whole(flow: FlowFields) -> None:
     if flow.wraps:
         what = "compression" if flow.compression is not None else "framing"
         msg = f"what is around a whole value is not around its elements: leave {what} out, or explode a column"
+        raise ValueError(msg)
+
+
+def _check_lookup(flow: FlowFields) -> None:
+    if not flow.lookup:
+        if "lookup" in flow.model_fields_set:
+            msg = "lookup names no table: write lookup: {table: silver.customers, on: id, columns: [name]}"
+            raise ValueError(msg)
+        return
+    taken = [*flow.metadata_columns.values()]
+    for each in flow.lookup:
+        if twice := [name for name in each.columns.values() if name in taken]:
+            msg = (
+                f"lookup adds a column {twice[0]!r}, and the flow has one already: give it another name, "
+                f"columns: {{{next(c for c, n in each.columns.items() if n == twice[0])}: another_name}}"
+            )
+            raise ValueError(msg)
+        taken += each.columns.values()
+    called = [each.name for each in flow.judgements]
+    if twice := [each.name for each in flow.lookup if called.count(each.name) > 1]:
+        msg = f"{twice[0]!r} is there twice: list all its columns in one lookup"
         raise ValueError(msg)
 
 

@@ -18,6 +18,7 @@ from rivermouth.errors import RefreshNotIncremental
 from rivermouth.pipelines.running.flows import sinks
 from rivermouth.pipelines.running.flows.flow_runs import context_of, evaluated_flow, opened
 from rivermouth.pipelines.running.flows.snapshots import run_snapshots
+from rivermouth.pipelines.running.flows.static_tables import named_if_missing
 from rivermouth.pipelines.running.flows.views import view_of
 from rivermouth.pipelines.running.output_modes import output_mode
 from rivermouth.pipelines.running.reads import in_own_session
@@ -86,7 +87,8 @@ def refresh_node(
     evaluated = evaluated_flow(loaded, node, flow)
     if node.kind == "sink":
         work = sinks.SinkWork(loaded, node, flow, evaluated, context, hooks.stopping, interval_s)
-        return Done(*sinks.run_sink(work))
+        with named_if_missing(loaded, flow, evaluated.inputs):
+            return Done(*sinks.run_sink(work))
     if not evaluated.frame.isStreaming:
         evaluated = in_own_session(evaluated)
     run = opened(loaded, context, evaluated.frame)
@@ -100,7 +102,7 @@ def refresh_node(
     batch = _batch(loaded, node, flow, evaluated, run)
     mode = output_mode(flow, evaluated.frame, is_alone=len(node.flows) == 1)
     run.replaces = mode == "complete"
-    with workspace.settings(flow.query.conf):
+    with workspace.settings(flow.query.conf), named_if_missing(loaded, flow, evaluated.inputs):
         late = run_query(evaluated.frame, run, batch, interval_s=interval_s, output_mode=mode)
     return Done(run.counts, late)
 
