@@ -22,20 +22,17 @@ from rivermouth.testing.plugin import run_flow, run_pipeline  # noqa: F401 - whe
 # when it is done with one: there the fast ones come last, so that all processes end at about the same time.
 ORDER = ("rows", "laws", "contracts", "ports", "pipelines", "doors", "audit", "crashes", "docs")
 
-# Files about rows of many columns or with long expressions, of which the code costs more than what it does.
-OF_LONG_CODE = {
-    *("test_change_reasons", "test_absent_columns", "test_zero_dates", "test_timestamp_precision"),
-    *("test_partition_values", "test_judged", "test_change_envelopes", "test_json_variant"),
-}
-# Folders and files whose tests ask what becomes of a few records, not how Spark evaluates an expression.
+# Folders and files whose tests ask what becomes of a few records. That Spark's own code for the expressions of formats
+# does the same is asked by the laws and contracts.
 OF_FEW_RECORDS = {
-    *("pipelines", "doors", "audit", "crashes"),
+    *("rows", "pipelines", "doors", "audit", "crashes"),
     *("test_sinks", "test_delta", "test_delta_files", "test_delta_merge", "test_erased"),
     *("test_upsert_law", "test_history_law", "test_snapshot_law", "test_partial_law", "test_envelope_history"),
-    *OF_LONG_CODE,
 }
 # Of these nothing hangs on where a shuffle puts records: laws see to that.
-OF_ONE_TASK = {"doors", "audit", "crashes", *OF_LONG_CODE}
+OF_ONE_TASK = {"rows", "pipelines", "doors", "audit", "crashes"}
+# Files that look at the text of a plan.
+OF_PLANS = {"test_evolution", "test_format_json", "test_json_times"}
 # What costs more than the records: code of each plan, jobs of their own for the parts of a plan, plans put into words.
 SIMPLE_PLANS = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -148,7 +145,7 @@ def plans(request):
     For each task of a shuffle Spark sends the whole plan, and of a few records most tasks get none.
     """
     folder = request.path.relative_to(Path(__file__).parent).parts[0]
-    names = {folder, request.path.stem}
+    names = {folder, request.path.stem} if request.path.stem not in OF_PLANS else set()
     by_itself = ({} if names & OF_FEW_RECORDS else PLANS_OF_SPARK) | ({} if names & OF_ONE_TASK else SEVERAL_TASKS)
     if not by_itself or "spark" not in request.fixturenames:
         yield

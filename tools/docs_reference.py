@@ -266,7 +266,6 @@ def error_page() -> str:
         errors.lake,
         errors.ledger,
         errors.kafka,
-        errors.kafka_sinks,
         errors.running,
         errors.tables,
         errors.lookups,

@@ -12,6 +12,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable, write_deltalake
 from tests.crashes.oracle import rows_of
 
 from rivermouth import Project
@@ -75,9 +76,9 @@ def sql(spark, place, text):
 COLUMNS = "(id INT, v DECIMAL(6,2), at TIMESTAMP)"
 
 
-def table_at(spark, place, properties=""):
+def table_at(spark, place):
     for text in (
-        f"CREATE TABLE {{t}} {COLUMNS} USING delta {properties}",
+        f"CREATE TABLE {{t}} {COLUMNS} USING delta",
         "INSERT INTO {t} VALUES (1, 1.50, TIMESTAMP '2026-01-01 00:00:00.000001'), (2, 2, NULL), (3, 3, NULL)",
         "DELETE FROM {t} WHERE id = 2",
         "OPTIMIZE {t}",
@@ -245,12 +246,13 @@ def test_what_cannot_be_read_is_told_in_whole(stock):
 
 
 def test_versions_that_vacuum_took_and_a_table_that_was_made_anew(stock):
-    table_at(stock.spark, stock.source, "TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')")
-    stock.spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
-    try:
-        stock.sql("VACUUM {t} RETAIN 0 HOURS")
-    finally:
-        stock.spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
+    # By another writer than Spark, which leaves no file of version 1.
+    schema = pa.schema([("id", pa.int32()), ("v", pa.decimal128(6, 2)), ("at", pa.timestamp("us", tz="UTC"))])
+    write_deltalake(stock.source, schema.empty_table())
+    write_deltalake(stock.source, pa.Table.from_pylist([{"id": number} for number in (1, 2, 3)], schema), mode="append")
+    table = DeltaTable(stock.source)
+    table.delete("id = 2")
+    table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
     stock.write(f"{{versions_of: {stock.source}}}")
     code, told = stock.say("run")
     assert code == 1
@@ -263,6 +265,6 @@ def test_versions_that_vacuum_took_and_a_table_that_was_made_anew(stock):
     stock.run()
     assert stock.rows("id") == [(1,), (3,)]
     shutil.rmtree(stock.source)
-    stock.sql(f"CREATE TABLE {{t}} {COLUMNS} USING delta")
+    write_deltalake(stock.source, schema.empty_table())
     code, told = stock.say("run")
     assert (code, "[TOPIC_RECREATED]" in told) == (1, True), told

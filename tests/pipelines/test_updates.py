@@ -28,10 +28,11 @@ def doubled():
 def silver():
     return dlt.read_stream("doubled").where("twice > 0")
 """
-SQL = """
+VIEW = """
 CREATE OR REFRESH MATERIALIZED VIEW totals COMMENT 'by name' AS
 SELECT silver.name, sum(twice) AS total FROM LIVE.silver GROUP BY silver.name;
-
+"""
+SQL = """
 CREATE OR REFRESH STREAMING TABLE gold.named (CONSTRAINT has_name EXPECT (name IS NOT NULL) ON VIOLATION DROP ROW)
 AS SELECT bronze.id, name FROM STREAM(LIVE.bronze);
 """
@@ -47,6 +48,7 @@ def numbers(folder):
 
 
 def test_rows_are_written_once_and_counted_and_views_follow(numbers):
+    numbers.write("src/c.sql", VIEW)
     planned = numbers.plan()
     assert {name: each.kind for name, each in planned.items()} == {
         "bronze": "streaming_table",

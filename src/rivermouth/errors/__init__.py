@@ -10,7 +10,6 @@ The classes stand in the file of the room that they belong to; all can be had fr
 from rivermouth.errors.base import RivermouthError as RivermouthError
 from rivermouth.errors.base import first_line as first_line
 from rivermouth.errors.kafka import *
-from rivermouth.errors.kafka_sinks import *
 from rivermouth.errors.lake import *
 from rivermouth.errors.ledger import *
 from rivermouth.errors.lookups import *

@@ -64,7 +64,8 @@ class DeliveredBatch:
         try:
             sent = self._delivery.send(rows)
             context.step("sink_sent")
-            counts = counted_view.with_views(QueryCounts(read=sent, written=sent), run.views)
+            counts = QueryCounts(read=sent, written=sent, late=run.late_rows())
+            counts = counted_view.with_views(counts, run.views)
             entry = entry.counted(counts)
             self._delivery.commit(entry.to_json())
         except BaseException:

@@ -191,7 +191,8 @@ def _flow(loaded: Loaded, node: Node, flow: FlowNode, pending: Mapping[str, froz
 
 
 def _into_sink(loaded: Loaded, node: Node, flow: FlowNode) -> PlannedFlow:
-    evaluated = evaluated_flow(loaded, node, flow)
+    frame = evaluated_flow(loaded, node, flow).frame
+    state = query_state.texts(state_operators(frame), sink_output_mode(flow, frame))
     reason = "what is new since its checkpoint, at least once"
     if is_archive(node):
         reason = "what is new since its last batch, exactly once: each batch has a manifest"
@@ -203,9 +204,8 @@ def _into_sink(loaded: Loaded, node: Node, flow: FlowNode) -> PlannedFlow:
             )
         if is_real_time(loaded.pipeline.configuration, flow):
             reason = "with --follow as records come (real-time mode); what is in flight comes again after a crash"
-        if "key" not in evaluated.frame.columns:
+        if "key" not in frame.columns:
             reason += f"; {kafka_records.KEYLESS}"
-    state = query_state.texts(state_operators(evaluated.frame), sink_output_mode(flow, evaluated.frame))
     return PlannedFlow(flow.name, flow.kind, "run", reason, bool(state), state=state)
 
 
