@@ -104,7 +104,7 @@ def test_a_decision_is_handed_over_once_a_run(monkeypatch):
         if len(handed) == 1:
             raise RuntimeError
         standing = SimpleNamespace(entry=SimpleNamespace(number=7, totals=Counts()), counts=None)
-        return SimpleNamespace(stopping=threading.Event(), position=standing)
+        return SimpleNamespace(stopping=threading.Event(), position=standing, delivery=None)
 
     def following(*_arguments):
         calls.append(1)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from rivermouth import Record, RivermouthError
+from rivermouth.engine.report.plan import looked_up
+from rivermouth.project.commands.checks.sample_verdicts import judge_records
+from rivermouth.project.file.dump import to_yaml
 from rivermouth.project.resolved.resolved_project import ResolvedProject
 from rivermouth.project.resolved.static_checks import validate_static
 from rivermouth.testing import run_flow as plain_run_flow
@@ -199,7 +202,7 @@ def test_a_table_that_is_not_there_and_one_that_lost_a_column_stop_the_flow_and_
             {"orders": {"lookup": lookup(columns={"name": "kafka_key"})}},
             "lookup adds a column 'kafka_key', and the flow has one already",
         ),
-        ({"orders": {"lookup": [lookup(), lookup(columns={"name": "other"})]}}, "is there twice"),
+        ({"orders": {"lookup": [lookup(), lookup(columns={"name": "other"})]}}, "is listed twice"),
         ({"orders": {"lookup": []}}, "lookup names no table"),
         ({"orders": {"lookup": lookup(columns={"name": "x", "tier": "x"})}}, "lookup gives two columns the name 'x'"),
         ({"orders": {"lookup": lookup(table="silver.orders")}}, "silver.orders is the flow's own table"),
@@ -221,3 +224,57 @@ def test_what_the_file_alone_shows_is_refused_without_spark(flows, words):
     }
     with pytest.raises(RivermouthError, match=words):
         validate_static(ResolvedProject.from_spec({"name": "shop", "lake": "/nowhere/lake", "flows": body}))
+
+
+def test_records_that_are_checked_find_their_rows_and_plan_tells_the_version(tmp_path, spark, customers):
+    customers.write.format("delta").save(str(tmp_path / "lake/silver/customers"))
+    wanted = [("keep", "table"), ("drop", "dropped"), ("dead_letter", "dead_letter")]
+    flows = {
+        missing: {**project(lookup(missing))["flows"]["orders"], "table": f"silver.{missing}"} for missing, _ in wanted
+    }
+    resolved = ResolvedProject.from_spec({"name": "shop", "lake": str(tmp_path / "lake"), "flows": flows})
+    for missing, verdict in wanted:
+        found = judge_records(resolved, missing, [order(1, 1), order(2, 9)])
+        assert [(each.verdict, each.row and each.row["tier"]) for each in found] == [
+            ("table", "gold"),
+            (verdict, None),
+        ]
+        assert found[1].reason == (None if missing == "keep" else "LOOKUP_MISSING")
+    assert looked_up(spark, resolved.flow("drop")) == (
+        "silver.customers on customer_id, version 0; a record without a row: drop",
+    )
+
+
+def test_a_lookup_is_written_as_it_is_read(tmp_path):
+    text = """\
+name: shop
+lake: ./lake
+flows:
+  orders:
+    topics: [orders]
+    format: {type: json, schema: customer_id bigint}
+    lookup:
+      table: silver.customers
+      'on': customer_id
+      columns: [name]
+      missing: drop
+    table: silver.orders
+  returns:
+    topics: [returns]
+    format: {type: json, schema: customer_id bigint}
+    lookup:
+      - table: silver.customers
+        'on': {customer_id: id}
+        columns: {name: customer}
+      - table: silver.shops
+        'on': kafka_key
+        columns: [region]
+    table: silver.returns
+"""
+    (tmp_path / "rivermouth.yml").write_text(text.replace("'on'", "on"))
+    project = ResolvedProject.load(tmp_path / "rivermouth.yml")
+    assert to_yaml(project.spec) == text
+    assert [each.location for each in project.flow("returns").lookup] == [
+        f"{tmp_path}/lake/silver/customers",
+        f"{tmp_path}/lake/silver/shops",
+    ]

@@ -158,7 +158,7 @@ def _planned(spark: SparkSession, job: FlowJob, source: OpenSource, named: FlowP
     rebuilt, state_lost = restore_state.foreseen(spark, job.flow, files, job.places, kafka)
     flow, inference = (rebuilt, None) if rebuilt else foreseen(spark, job.flow, files, job.places, kafka)
     job, shape = replace(job, flow=flow), table_shape(spark, flow)
-    named = replace(named, lookups=_lookups(spark, flow))
+    named = replace(named, lookups=looked_up(spark, flow))
     try:
         topics = kafka.topics(flow)
     except SourceNotMade as error:
@@ -236,7 +236,7 @@ def _shaped(plan: FlowPlan, flow: Flow, shape: TableShape) -> FlowPlan:
     )
 
 
-def _lookups(spark: SparkSession, flow: Flow) -> tuple[str, ...]:
+def looked_up(spark: SparkSession, flow: Flow) -> tuple[str, ...]:
     """The tables of the flow's lookups as a run would find them.
 
     Raises:

@@ -68,9 +68,9 @@ def judged_records(
     shape = table_shape(spark, flow)
     given = spark.createDataFrame([source_row(each) for each in records], COLUMNS)
     rows = envelope.read(given)
-    merciful = _without_fail(flow)
+    merciful, tables = _without_fail(flow), LookupTables()
     try:
-        routed = transform(rows, merciful, tables=LookupTables().frames(spark, merciful))
+        routed = transform(rows, merciful, tables=tables.frames(spark, merciful))
         found = _told(routed, merciful, shape.columns).collect()
         reasons = _reasons(routed, merciful)
         suspects = _suspects(rows, flow)
@@ -79,6 +79,8 @@ def judged_records(
         if typed is not None:
             raise typed from error
         raise RecordsNotJudged(flow=flow.name, detail=first_line(error)) from error
+    finally:
+        tables.close()
     by_record = defaultdict(list)
     for row in found:
         by_record[row[names.TOPIC], row[names.PARTITION], row[names.OFFSET]].append(row)

@@ -88,7 +88,7 @@ def run_flow(
             finally:
                 close_delivery(run)
                 state.running.pop(job.flow.name, None)
-                if run is not None and not has_ended(state.spark):
+                if job.flow.lookup and run is not None and not has_ended(state.spark):
                     run.lookups.close()
 
 

@@ -60,8 +60,12 @@ def plain(value: object) -> Any:
             body = _fields(value, always=("every",))
             return body if len(body) > 1 else body["every"]
         case Lookup():
-            names = {name: _names(getattr(value, name)) for name in ("on", "columns")}
-            return {**_fields(value), **names}
+            keys = _names(value.on)
+            return {
+                **_fields(value),
+                "on": keys[0] if isinstance(keys, list) and len(keys) == 1 else keys,
+                "columns": _names(value.columns),
+            }
         case BaseModel():
             return _fields(value)
         case Mapping():
@@ -93,6 +97,8 @@ def flow_body(flow: Flow) -> dict[str, Any]:
     del body["name"]
     if body.get("sink") == "append":
         del body["sink"]
+    if len(flow.lookup) == 1:
+        (body["lookup"],) = body["lookup"]
     if "metadata_columns" in body:
         picked = flow.metadata_columns
         same = all(name == new for name, new in picked.items())

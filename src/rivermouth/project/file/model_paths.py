@@ -47,9 +47,10 @@ def value_at(value: Any, path: Path) -> Any:
 
 def model_at(path: Path, value: object) -> type[BaseModel] | None:
     """The noun that describes the mapping at ``path``; None where that is no noun."""
-    models = [
-        found for found in _annotations_at(path, value) if isinstance(found, type) and issubclass(found, BaseModel)
-    ]
+    annotations = _annotations_at(path, value)
+    # A list of one may be written without the list.
+    annotations += [typing.get_args(found)[0] for found in annotations if typing.get_origin(found) is tuple]
+    models = [found for found in annotations if isinstance(found, type) and issubclass(found, BaseModel)]
     return models[0] if models else None
 
 

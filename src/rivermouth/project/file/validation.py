@@ -38,6 +38,8 @@ _MISSING_FIXES: Final = {
     "schema": 'schema: "id bigint, at timestamp"',
     "condition": "condition: amount > 0",
     "pattern": "pattern: '(?<host>\\S+) (?<status>\\d+)'",
+    "on": "on: customer_id",
+    "columns": "columns: [name]",
     "sequence_by": "sequence_by: updated_at, or Kafka's own time: sequence_by: kafka_timestamp",
 }
 # Keys that mean another thing in the key above them.
@@ -49,7 +51,12 @@ _MISSING_IN: Final[dict[tuple[str | int, ...], str]] = {
 _IN_TEXT: Final = re.compile(r"[ ()]")
 # A separator between quotes is the user's text.
 _STEP: Final = re.compile(r"""^((?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|.)*?)[:;] (.+)$""", re.DOTALL)
-_FIELD_OF: Final = {"metadata column": "metadata_columns", "is there twice": "expectations"}
+_FIELD_OF: Final = {
+    "metadata column": "metadata_columns",
+    "is there twice": "expectations",
+    "lookup adds": "lookup",
+    "is listed twice": "lookup",
+}
 _DURATIONS: Final = frozenset({"every", "max_delay"})
 _FIXES_BY_NAME: Final = {
     "flows": "write each flow as its name with a ':', indented under flows:",
@@ -61,6 +68,8 @@ _FIXES_BY_NAME: Final = {
     "evolution": "evolution: {on_new_column: evolve}",
     "trigger": "trigger: {every: 30 seconds}",
     "expectations": "expectations: [{name: positive_amount, condition: amount > 0, action: dead_letter}]",
+    "lookup": "lookup: {table: silver.customers, on: customer_id, columns: [name]}",
+    "on": "on: customer_id",
     "every": "every: 30 seconds",
     "max_delay": "max_delay: 30 seconds",
 }

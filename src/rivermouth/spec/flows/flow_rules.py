@@ -246,7 +246,7 @@ def _check_lookup(flow: FlowFields) -> None:
         taken += each.columns.values()
     called = [each.name for each in flow.judgements]
     if twice := [each.name for each in flow.lookup if called.count(each.name) > 1]:
-        msg = f"{twice[0]!r} is there twice: list all its columns in one lookup"
+        msg = f"{twice[0]!r} is listed twice: list all its columns in one lookup"
         raise ValueError(msg)
 
 
