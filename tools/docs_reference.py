@@ -272,8 +272,7 @@ def error_page() -> str:
         errors.pipelines,
         errors.pipeline_settings,
         errors.pipeline_sql,
-        errors.pipeline_files,
-        errors.jdbc,
+        errors.pipeline_sources,
         errors.testing,
         errors.machine,
     ):

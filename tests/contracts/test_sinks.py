@@ -16,11 +16,12 @@ from rivermouth.sinks._target import Target
 
 EXAMPLES = {
     "append": {},
+    "files": {"format": "parquet", "path": "archive"},
     "history": {"keys": ["id"], "sequence_by": "id"},
     "kafka": {"topic": "t"},
     "upsert": {"keys": ["id"]},
 }
-_APPENDS = ("append", "kafka")
+_APPENDS = ("append", "files", "kafka")
 COLUMNS = {
     "id": "id",
     "name": "cast(id AS string)",

@@ -188,7 +188,7 @@ CASES = {
     "a sink without a value": (
         _into_kafka("'topic': 't'", "'value AS id'"),
         (
-            "[SINK_COLUMNS_INVALID] flow f into the Kafka sink k: its query has no column value; "
+            "[SINK_COLUMNS_INVALID] flow f into sink k: its query has no column value; "
             "the pipeline was not run\n"
             "  at: src/a.py:3\n"
             "  hint: select to_json(struct(*)) AS value"
@@ -197,7 +197,7 @@ CASES = {
     "a sink without a topic": (
         _into_kafka("", "'CAST(value AS STRING) AS value'"),
         (
-            "[SINK_COLUMNS_INVALID] flow f into the Kafka sink k: its query has no column topic, and the sink names "
+            "[SINK_COLUMNS_INVALID] flow f into sink k: its query has no column topic, and the sink names "
             "none; the pipeline was not run\n"
             "  at: src/a.py:3\n"
             '  hint: options={"topic": "orders", ...} at the sink, or a column topic'
@@ -206,7 +206,7 @@ CASES = {
     "a sink whose key is a number": (
         _into_kafka("'topic': 't'", "'value AS key', 'CAST(value AS STRING) AS value'"),
         (
-            "[SINK_COLUMNS_INVALID] flow f into the Kafka sink k: its query has a column key of type bigint, and Kafka "
+            "[SINK_COLUMNS_INVALID] flow f into sink k: its query has a column key of type bigint, and Kafka "
             "takes string or binary; the pipeline was not run\n"
             "  at: src/a.py:3\n"
             "  hint: CAST(key AS string)"

@@ -362,5 +362,5 @@ class SinkColumnsInvalid(RivermouthError):
     """A query into a sink does not have the columns that the sink needs."""
 
     code = "SINK_COLUMNS_INVALID"
-    what = "flow {flow} into the Kafka sink {sink}: its query {detail}; the pipeline was not run"
+    what = "flow {flow} into sink {sink}: its query {detail}; the pipeline was not run"
     hint = "{fix}"

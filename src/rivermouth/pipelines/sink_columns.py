@@ -11,6 +11,8 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.domain.kafka.sink_options import read_options
 from rivermouth.errors import KafkaOptionRefused, SinkColumnsInvalid
+from rivermouth.ports.lake.file_archive import FORMATS
+from rivermouth.rows.file_types import unfit_column, unfit_folder
 
 if TYPE_CHECKING:
     from rivermouth.pipelines.graph import FlowNode
@@ -29,14 +31,54 @@ _TOPIC: Final = 'options={"topic": "orders", ...} at the sink, or a column topic
 
 
 def check_sink_columns(sink: Sink, flow: FlowNode, columns: T.StructType) -> None:
-    """Nothing, if the sink can take rows with these columns. Of sinks that are no Kafka, Spark itself checks them.
+    """Nothing, if the sink can take rows with these columns. Of a format of others, Spark itself checks them.
 
     Raises:
-        SinkColumnsInvalid: The value is missing, there is no topic, or a column has a type that Kafka does not take.
+        SinkColumnsInvalid: The value is missing, there is no topic, or a column has a type that the sink does not take.
         KafkaOptionRefused: An option of the sink is unknown, or has a value that it cannot have.
     """
-    if (sink.format or "").lower() != "kafka":
+    kind = (sink.format or "").lower()
+    if kind in FORMATS:
+        _check_files(sink, flow, kind, columns)
+    if kind == "kafka":
+        _check_records(sink, flow, columns)
+
+
+def check_file_mode(sink: Sink, flow: FlowNode, mode: str) -> None:
+    """Nothing, if the sink takes what an output mode gives.
+
+    Raises:
+        SinkColumnsInvalid: It is a sink of files, and the query changes rows that it gave before.
+    """
+    if mode == "append" or (sink.format or "").lower() not in FORMATS:
         return
+    what = "the rows that changed" if mode == "update" else "its whole result"
+    fix = 'withWatermark("at", "1 hour") in the query of an append flow: each window is written once'
+    raise _invalid(sink, flow, f"gives {what} with each batch, and files only take new rows", fix)
+
+
+def partition_columns(sink: Sink) -> tuple[str, ...]:
+    """The columns whose values become folders: those of the option ``partitionBy``."""
+    text = next((value for key, value in sink.options.items() if key.lower() == "partitionby"), "")
+    return tuple(each for part in text.split(",") if (each := part.strip()))
+
+
+def _check_files(sink: Sink, flow: FlowNode, kind: str, columns: T.StructType) -> None:
+    if "path" not in {key.lower() for key in sink.options}:
+        raise _invalid(sink, flow, "has rows for files, and the sink names no path", 'options={"path": "archive"}')
+    if (detail := unfit_column(kind, columns)) is not None:
+        raise _invalid(sink, flow, f"cannot be written: {detail}", 'format="json" at the sink')
+    for name in partition_columns(sink):
+        if name not in columns.names:
+            raise _invalid(sink, flow, f"has no column {name} for folders", "remove it from partitionBy")
+        if (detail := unfit_folder(columns[name])) is not None:
+            raise _invalid(sink, flow, f"cannot be written: {detail}", "remove it from partitionBy")
+        if isinstance(columns[name].dataType, T.StringType):
+            detail = f"has text in column {name}, and no folder can have each text as its name"
+            raise _invalid(sink, flow, detail, "remove it from partitionBy, or use a date or a number")
+
+
+def _check_records(sink: Sink, flow: FlowNode, columns: T.StructType) -> None:
     try:
         read_options(sink.options)
     except KafkaOptionRefused as error:

@@ -1,4 +1,4 @@
-"""Rows of a flow's table delivered to the topic of its Kafka sink: commit by commit, each in one transaction."""
+"""Rows of a flow's table delivered to the topic or the archive of its sink: commit by commit, each at once."""
 
 from __future__ import annotations
 
@@ -13,23 +13,28 @@ from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.added_rows import added_rows
 from rivermouth.ports.kafka.kafka_source import KafkaSource
 from rivermouth.ports.kafka.kafka_transactions import KafkaTransactions, SinkNames
+from rivermouth.ports.lake.file_archive import Archive, FileArchive
+from rivermouth.ports.lake.lake_files import files_for
 from rivermouth.rows import envelope, kafka_records
+from rivermouth.sinks.files import FilesSink
 from rivermouth.sinks.kafka import KafkaSink
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from rivermouth.engine.flow.delivery import Delivery
     from rivermouth.engine.flow.running import FlowRun
+    from rivermouth.spec import Flow
 
 _DELIVERS: Final = ("batch", "replay")
 """The kinds of entries whose commits add rows that are records of the topic."""
 
 
 def open_delivery(run: FlowRun) -> None:
-    """Makes the flow ready to deliver, and delivers what a crash left; nothing of a flow without a Kafka sink.
+    """Makes the flow ready to deliver, and delivers what a crash left; nothing of a flow that only has a table.
 
-    Where Kafka has no ledger of the flow yet, the topic gets the rows of commits from now on: the table is new, or its
-    flow had another sink before.
+    Where there is no ledger of the flow yet, the topic or archive gets the rows of commits from now on: the table is
+    new, or its flow had another sink before.
 
     Raises:
         RivermouthError: The cluster does not take the records.
@@ -37,30 +42,41 @@ def open_delivery(run: FlowRun) -> None:
     Guarantees:
         Run twice: as once. The producer of a process before can write no more.
     """
-    if not isinstance(run.sink, KafkaSink) or not isinstance(run.source, KafkaSource):
-        return
     close_delivery(run)
-    cluster = {**run.source.options, "bootstrap.servers": run.source.bootstrap_servers}
-    run.delivery = KafkaTransactions(run.spark, run.sink.options_with(cluster), _names(run))
-    text = run.delivery.newest_entry()
-    if text is None:
-        run.delivery.begin()
-        run.delivery.commit(run.position.entry.to_json())
+    delivery = run.delivery = _opened(run)
+    if delivery is None:
         return
-    newest = Entry.from_json(text, table=run.delivery.names.ledger_topic, version=-1)
+    text = delivery.newest_entry()
+    if text is None:
+        delivery.begin()
+        delivery.commit(run.position.entry.to_json())
+        return
+    newest = Entry.from_json(text, table=delivery.ledger_place, version=-1)
     if newest is not None:
-        _deliver_after(run, run.delivery, newest.number)
+        _deliver_after(run, delivery, newest.number)
+
+
+def _opened(run: FlowRun) -> Delivery | None:
+    sink, source = run.sink, run.source
+    if isinstance(sink, FilesSink):
+        location = sink.location(run.places.lake)
+        archive = Archive(location, sink.format, sink.options, sink.partition_by)
+        return FileArchive(files_for(location, run.spark), archive, run.flow.name)
+    if isinstance(sink, KafkaSink) and isinstance(source, KafkaSource):
+        cluster = {**source.options, "bootstrap.servers": source.bootstrap_servers}
+        return KafkaTransactions(run.spark, sink.options_with(cluster), _names(run))
+    return None
 
 
 def close_delivery(run: FlowRun | None) -> None:
-    """Closes the producer of a flow that is not run on."""
+    """Closes what a flow that is not run on delivers by."""
     if run is not None and run.delivery is not None:
         run.delivery.close()
         run.delivery = None
 
 
 def deliver(run: FlowRun) -> None:
-    """Delivers the rows of the newest entry, which are in the table; nothing of a flow without a Kafka sink.
+    """Delivers the rows of the newest entry, which are in the table; nothing of a flow that only has a table.
 
     Raises:
         RivermouthError: The cluster does not take the records.
@@ -81,7 +97,7 @@ def _names(run: FlowRun) -> SinkNames:
     return replace(found, creates="write create_topic: {partitions: 3} in the sink, and the topic is created")
 
 
-def _deliver_after(run: FlowRun, delivery: KafkaTransactions, number: int) -> None:
+def _deliver_after(run: FlowRun, delivery: Delivery, number: int) -> None:
     """Delivers the entries behind one, the oldest first."""
     missing: list[tuple[Entry, int]] = []
     for version in reversed(delta_table.commit_versions(run.files, run.places.table)):
@@ -96,7 +112,7 @@ def _deliver_after(run: FlowRun, delivery: KafkaTransactions, number: int) -> No
         _deliver(run, delivery, entry, version)
 
 
-def _deliver(run: FlowRun, delivery: KafkaTransactions, entry: Entry, version: int) -> None:
+def _deliver(run: FlowRun, delivery: Delivery, entry: Entry, version: int) -> None:
     run.reached("deliver")
     delivery.begin()
     try:
@@ -113,19 +129,27 @@ def _deliver(run: FlowRun, delivery: KafkaTransactions, entry: Entry, version: i
 
 
 def _rows(run: FlowRun, entry: Entry, version: int) -> DataFrame | None:
-    """The records of an entry, in the order of the records that they were; None if there are none."""
-    if entry.kind not in _DELIVERS or not isinstance(run.sink, KafkaSink):
+    """What is delivered of an entry, in the order of the records that its rows were; None if there is nothing."""
+    if entry.kind not in _DELIVERS:
         return None
     found = added_rows(run.spark, run.files, run.places.table, version)
     if found is None:
         return None
     called = run.flow.metadata_columns
-    place = [F.col(names.quoted(called[name])) for name in run.flow.identity.values()]
-    if entry.kind == "batch":
+    if entry.kind == "batch" and entry.unsettled:
         # Delta looks only into the files that may have these offsets.
         inside = envelope.inside(entry.unsettled)
         rows = found.withColumns({target: F.col(names.quoted(called[name])) for target, name in names.IN_TABLE.items()})
         found = rows.where(inside).drop(*names.IN_TABLE)
+    if isinstance(run.sink, FilesSink):
+        return found.drop(names.EPOCH_COLUMN)
+    return _records(found, run.flow, run.sink) if isinstance(run.sink, KafkaSink) else None
+
+
+def _records(found: DataFrame, flow: Flow, sink: KafkaSink) -> DataFrame:
+    """Rows of the table as records of the topic."""
+    called = flow.metadata_columns
+    place = [F.col(names.quoted(called[name])) for name in flow.identity.values()]
     kinds = {each.name: each.dataType.typeName() for each in found.schema}
 
     def part(name: str | None) -> Column:
@@ -133,8 +157,8 @@ def _rows(run: FlowRun, entry: Entry, version: int) -> DataFrame | None:
         column = F.lit(None) if name is None else F.col(names.quoted(name))
         return column if name is None or kinds[name] == "binary" else column.cast("string")
 
-    sink, beside = run.sink, {*called.values(), names.EPOCH_COLUMN}
-    payload = [F.col(names.quoted(each)) for each in found.columns if each not in beside]
+    left_out = {*called.values(), names.EPOCH_COLUMN}
+    payload = [F.col(names.quoted(each)) for each in found.columns if each not in left_out]
     headers = [F.struct(F.lit(name), part(column).cast("binary")) for name, column in sink.headers.items()]
     columns = {
         "key": part(sink.key),

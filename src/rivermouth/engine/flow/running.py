@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from rivermouth.domain.ledger.ledger import Counts, Entry
     from rivermouth.domain.ledger.offset_ranges import Ranges
     from rivermouth.domain.project.locations import FlowPlaces
+    from rivermouth.engine.flow.delivery import Delivery
     from rivermouth.engine.flow.shared_part import SharedBatchPart
     from rivermouth.engine.flow.table_shape import TableChanges
     from rivermouth.errors import LedgerVoid
     from rivermouth.ports.delta.table_ledger import TableLedger
     from rivermouth.ports.internals.prepared_plan import Prepared
-    from rivermouth.ports.kafka.kafka_transactions import KafkaTransactions
     from rivermouth.ports.lake.lake_files import LakeFiles
     from rivermouth.ports.lake.lease import Lease
     from rivermouth.ports.sources.protocols import OffsetSource, RecordSource
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rivermouth.side_tables.deleted_keys import Tombstones
     from rivermouth.side_tables.erased_records import Erased
     from rivermouth.sinks.append import Append
+    from rivermouth.sinks.files import FilesSink
     from rivermouth.sinks.kafka import KafkaSink
     from rivermouth.sinks.upsert import Upsert
     from rivermouth.spec import Flow
@@ -78,7 +79,7 @@ class FlowContext:
     spark: SparkSession
     files: LakeFiles
     kafka: OffsetSource
-    sink: Append | KafkaSink | Upsert
+    sink: Append | FilesSink | KafkaSink | Upsert
     ledger: TableLedger
     dead_letters: DeadLetterTable
     erased: Erased
@@ -125,7 +126,7 @@ class FlowRun:
         prepared: ``pipeline.transform`` as Spark has analysed it, by the columns that it keeps.
         together: The flows with which it carries its batches.
         looked_at: Of what its schema did not grow any more; written as it is.
-        delivery: The transactions into the topic of its Kafka sink, while it is at work; None of other flows.
+        delivery: Into the topic or the archive of its sink, while it is at work; None of other flows.
         lookups: The tables in which it looks up columns.
         state_lost: Whether the lake's state of the flow was deleted, and the newest entry is counted again for that.
     """
@@ -142,7 +143,7 @@ class FlowRun:
     prepared: dict[tuple[str, ...], Prepared] = field(default_factory=dict)
     together: SharedBatches | None = None
     looked_at: Ranges | None = None
-    delivery: KafkaTransactions | None = None
+    delivery: Delivery | None = None
     lookups: LookupTables = field(default_factory=LookupTables)
     state_lost: bool = False
 
@@ -167,7 +168,7 @@ class FlowRun:
         return self.context.kafka
 
     @property
-    def sink(self) -> Append | KafkaSink | Upsert:
+    def sink(self) -> Append | FilesSink | KafkaSink | Upsert:
         """See ``FlowContext``."""
         return self.context.sink
 

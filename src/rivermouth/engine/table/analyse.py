@@ -8,11 +8,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql.types import ArrayType, MapType, StructField, StructType, VariantType
 
 from rivermouth import names
+from rivermouth.engine.table.file_columns import check_file_columns
 from rivermouth.engine.table.problems import condition_over, fix_of
 from rivermouth.errors import ExpectationInvalid, LayoutInvalid, first_line
 from rivermouth.ports.internals.expressions import forbidden, forbidden_within
 from rivermouth.rows import checks, partition_values
 from rivermouth.rows.columns import table_columns
+from rivermouth.sinks.files import FilesSink
 from rivermouth.sinks.kafka import KafkaSink
 
 if TYPE_CHECKING:
@@ -117,14 +119,19 @@ def check_layout(flow: Flow, columns: StructType, problems: Problems) -> None:
 
 
 def check_sink(flow: Flow, columns: StructType, problems: Problems) -> None:
-    """Keeps in ``problems`` each column that a Kafka sink names and the table does not have."""
-    if not isinstance(flow.sink, KafkaSink):
-        return
-    for setting, name in flow.sink.columns.items():
+    """Keeps in ``problems`` each column that a sink names and the table does not have, or that files cannot have."""
+    if isinstance(flow.sink, KafkaSink):
+        _check_topic_columns(flow, flow.sink, columns, problems)
+    if isinstance(flow.sink, FilesSink):
+        check_file_columns(flow, flow.sink, columns, problems)
+
+
+def _check_topic_columns(flow: Flow, sink: KafkaSink, columns: StructType, problems: Problems) -> None:
+    for setting, name in sink.columns.items():
         with problems.kept():
             if name not in columns.names:
                 detail = f"there is no column {name!r} for the topic"
-                path = ("headers", setting) if setting in flow.sink.headers else (setting,)
+                path = ("headers", setting) if setting in sink.headers else (setting,)
                 fix = names.did_you_mean(name, columns.names)
                 raise LayoutInvalid(flow=flow.name, detail=detail, fix=fix).about("sink", *path)
 

@@ -12,8 +12,8 @@ from rivermouth.domain.query.refresh_decision import ViewState, decide
 from rivermouth.domain.query.view_tree import plain_path, table_name
 from rivermouth.engine.query.query_table import changes
 from rivermouth.pipelines.real_time import is_real_time
+from rivermouth.pipelines.running.flows.deliveries import is_archive, is_kafka
 from rivermouth.pipelines.running.flows.flow_runs import context_of, evaluated_flow, fingerprint_of, own_position
-from rivermouth.pipelines.running.flows.sinks import is_kafka
 from rivermouth.pipelines.running.flows.views import view_of
 from rivermouth.pipelines.running.output_modes import output_mode, sink_output_mode
 from rivermouth.pipelines.running.reset import may_be_reset
@@ -213,6 +213,8 @@ def _into_sink(loaded: Loaded, node: Node, flow: FlowNode) -> PlannedFlow:
     frame = evaluated_flow(loaded, node, flow).frame
     state = query_state.texts(state_operators(frame), sink_output_mode(flow, frame))
     reason = "what is new since its checkpoint, at least once"
+    if is_archive(node):
+        reason = "what is new since its last batch, exactly once: each batch has a manifest"
     if is_kafka(node) and node.sink is not None:
         reason = "what is new since its last batch, exactly once: each batch is a transaction of Kafka"
         if read_options(node.sink.options).delivery == "at_least_once":

@@ -27,7 +27,7 @@ from rivermouth.pipelines.real_time import check_real_time
 from rivermouth.pipelines.running.declared_columns import declared_columns, united, with_computed
 from rivermouth.pipelines.running.output_modes import check_output_mode, output_mode, sink_output_mode
 from rivermouth.pipelines.running.reads import Evaluated, each_once, read_by
-from rivermouth.pipelines.sink_columns import check_sink_columns
+from rivermouth.pipelines.sink_columns import check_file_mode, check_sink_columns
 from rivermouth.pipelines.spec import VIEWS, AutoCdc, Dataset, PythonQuery
 from rivermouth.pipelines.sql.qualifiers import without_qualifiers
 from rivermouth.ports.delta import delta_table
@@ -129,8 +129,10 @@ class Resolver:
                 raise DefinitionInvalid(at=str(flow.at), definition=f"flow {flow.name}", detail=detail, fix=fix)
             check_sink_columns(sink, flow, each.frame.schema)
             check_real_time(self.workspace.params, flow, each.frame, sink)
+            mode = sink_output_mode(flow, each.frame)
+            check_file_mode(sink, flow, mode)
             with self.workspace.errors(flow.at, sink.name):
-                check_output_mode(each.frame, sink_output_mode(flow, each.frame), flow)
+                check_output_mode(each.frame, mode, flow)
         return Node(name, "sink", None, sink, flows, each_once([inp for each in found for inp in each.inputs]))
 
     def _dataset(self, name: TableName, dataset: Dataset) -> Node:

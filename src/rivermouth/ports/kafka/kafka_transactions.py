@@ -229,6 +229,11 @@ class KafkaTransactions:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def ledger_place(self) -> str:
+        """The topic with the flow's ledger entries."""
+        return self.names.ledger_topic
+
     def close(self) -> None:
         """Closes the producer. A transaction that is open stays so, until the next producer or the broker ends it."""
         self._producer.close()

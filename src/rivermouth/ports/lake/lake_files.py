@@ -59,7 +59,7 @@ class LakeFiles(Protocol):
         """Removes a folder that is empty, in one step; nothing happens if it is not, or if there is none."""
 
     def rename(self, source: str, target: str) -> None:
-        """Moves a file or folder."""
+        """Moves a file or folder, and makes the folders above its new place."""
 
 
 def is_local(location: str) -> bool:
@@ -136,6 +136,7 @@ class LocalFiles:
 
     def rename(self, source: str, target: str) -> None:
         """See ``LakeFiles``."""
+        local_path(target).parent.mkdir(parents=True, exist_ok=True)
         local_path(source).rename(local_path(target))
 
     def _exclusive(self, path: str, text: str) -> bool:
@@ -237,9 +238,12 @@ class HadoopFiles:
 
     def rename(self, source: str, target: str) -> None:
         """See ``LakeFiles``."""
-        file_system, path = self._open(source)
+        (file_system, path), (_, new) = self._open(source), self._open(target)
         with _writing(target):
-            file_system.rename(path, self._open(target)[1])
+            file_system.mkdirs(new.getParent())
+            is_moved = file_system.rename(path, new)
+        if not is_moved:
+            raise LakeNotWritable(lake=target, detail="nothing could be moved there")
 
     def _open(self, path: str) -> tuple[Any, Any]:
         target = jvm(self._spark).org.apache.hadoop.fs.Path(path)

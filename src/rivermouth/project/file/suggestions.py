@@ -206,11 +206,6 @@ _FUTURE_KEYS: Final[Mapping[str, frozenset[str]]] = {
         }
     ),
 }
-_FUTURE_KINDS: Final[Mapping[str, frozenset[str]]] = {
-    "formats": frozenset(),
-    "sinks": frozenset({"files"}),
-    "actions": frozenset(),
-}
 # Of formats, sinks and actions: the words of other tools, and ours.
 _OTHER_KINDS: Final[Mapping[str, Mapping[str, str]]] = {
     "formats": {
@@ -230,6 +225,7 @@ _OTHER_KINDS: Final[Mapping[str, Mapping[str, str]]] = {
         **dict.fromkeys(("scd2", "scd_type_2"), "history"),
         **dict.fromkeys(("insert", "delta"), "append"),
         **dict.fromkeys(("topic", "kafka_topic"), "kafka"),
+        **dict.fromkeys(("file", "archive", "parquet", "orc", "csv", "s3"), "files"),
     },
     "actions": {
         **dict.fromkeys(("quarantine", "dlq", "dead-letter", "deadletter", "reject"), "dead_letter"),
@@ -262,11 +258,6 @@ def fields_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
 def is_future_key(model: type[BaseModel], key: str) -> bool:
     """Whether ``key`` is a setting of ``model`` that is known but not built yet."""
     return key in _FUTURE_KEYS.get(model.__name__, ()) and key not in fields_of(model)
-
-
-def is_future_kind(family: str, name: str) -> bool:
-    """Whether a format, sink or action of this name is known but not built yet."""
-    return name in _FUTURE_KINDS[family]
 
 
 def kind_hint(family: str, name: str) -> str:

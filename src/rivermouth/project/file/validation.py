@@ -13,7 +13,7 @@ from rivermouth.errors import NotSupported, ProjectInvalid, RivermouthError, Unk
 from rivermouth.extend import find_kind, kind_names
 from rivermouth.names import did_you_mean
 from rivermouth.project.file.model_paths import KIND_FIELDS, model_at, resolved, scalars_at, value_at
-from rivermouth.project.file.suggestions import hint_for, is_future_key, is_future_kind, kind_hint
+from rivermouth.project.file.suggestions import hint_for, is_future_key, kind_hint
 from rivermouth.project.file.yaml_source import SECRET, Document, Path
 from rivermouth.spec import Flow, InferringFormat, ProjectSpec
 
@@ -41,6 +41,12 @@ _MISSING_FIXES: Final = {
     "on": "on: customer_id",
     "columns": "columns: [name]",
     "sequence_by": "sequence_by: updated_at, or Kafka's own time: sequence_by: kafka_timestamp",
+}
+# Keys that mean another thing in the key above them.
+_MISSING_IN: Final[dict[tuple[str | int, ...], str]] = {
+    ("sink", "format"): "format: parquet",
+    ("sink", "path"): "path: archive/orders",
+    ("sink", "topic"): "topic: good-orders",
 }
 _IN_TEXT: Final = re.compile(r"[ ()]")
 # A separator between quotes is the user's text.
@@ -177,12 +183,8 @@ class Validator:
             return False
         if not isinstance(value, str) or value in kind_names(family):
             return value is None or isinstance(value, str) or path[-1] != "type" or self._type_is_text(path, value)
-        if is_future_kind(family, value):
-            setting = f"{words(path)}: {value}"
-            self.problems.append(NotSupported(at=self._at(path), setting=setting))
-        else:
-            fix = kind_hint(family, value)
-            self.problems.append(UnknownKind(at=self._at(path), family=family[:-1], name=value, fix=fix))
+        fix = kind_hint(family, value)
+        self.problems.append(UnknownKind(at=self._at(path), family=family[:-1], name=value, fix=fix))
         return False
 
     def _type_is_text(self, path: Path, value: object) -> bool:
@@ -243,7 +245,7 @@ class Validator:
             self._unknown_key(path, value)
         elif kind == "missing":
             name = str(path[-1])
-            fix = _MISSING_FIXES.get(name, f"{name}: ...")
+            fix = _MISSING_IN.get(path[-2:], _MISSING_FIXES.get(name, f"{name}: ..."))
             self._invalid(path[:-1], f"{words(path[:-1])}: {name} is missing", fix)
         elif kind == "value_error":
             error = details[0]["ctx"]["error"]

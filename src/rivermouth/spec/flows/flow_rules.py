@@ -67,8 +67,9 @@ def _check_name(flow: FlowFields) -> None:
 
 
 def _check_delivery(flow: FlowFields) -> None:
-    if flow.sink.type == "kafka" and flow.source is not None:
-        msg = "the sink kafka is for flows that read Kafka, and this one reads a table: write a pipeline with a sink"
+    if flow.sink.type in ("kafka", "files") and flow.source is not None:
+        kind = flow.sink.type
+        msg = f"the sink {kind} is for flows that read Kafka, and this one reads a table: write a pipeline with a sink"
         raise ValueError(msg)
 
 

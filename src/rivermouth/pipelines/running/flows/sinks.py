@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import threading
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rivermouth.domain.kafka.sink_options import read_options
 from rivermouth.domain.query.query_entry import QueryCounts
 from rivermouth.engine.query.counted_view import with_views
-from rivermouth.engine.query.kafka_query import naming_the_sink, opened, reset
+from rivermouth.engine.query.delivered_query import DeliveredBatch, naming_the_sink, opened, reset
 from rivermouth.engine.query.sink_query import SinkWriter, run_sink_query
 from rivermouth.engine.query.streaming import run_query
 from rivermouth.pipelines.real_time import LEAST_S, is_real_time
+from rivermouth.pipelines.running.flows.deliveries import delivery_of, is_kafka, names_of, shaped
 from rivermouth.pipelines.running.flows.flow_runs import context_of, fingerprint_of
 from rivermouth.pipelines.running.output_modes import sink_output_mode
 from rivermouth.ports.internals.query_plans import keeps_state
@@ -26,18 +28,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from rivermouth.domain.kafka.sink_options import KafkaSinkOptions
+    from rivermouth.engine.flow.delivery import Delivery
     from rivermouth.engine.query.query_run import QueryContext
     from rivermouth.pipelines.graph import FlowNode, Node
     from rivermouth.pipelines.running.load import Loaded
-    from rivermouth.pipelines.running.pipeline import Pipeline
     from rivermouth.pipelines.running.reads import Evaluated
     from rivermouth.pipelines.running.workspace import Workspace
     from rivermouth.pipelines.spec import Sink
-
-
-def is_kafka(node: Node) -> bool:
-    """Whether the node is a sink of the format ``kafka``."""
-    return node.sink is not None and (node.sink.format or "").lower() == "kafka"
 
 
 def with_resolved_options(node: Node, workspace: Workspace) -> Node:
@@ -54,12 +51,6 @@ def with_resolved_options(node: Node, workspace: Workspace) -> Node:
     if is_kafka(node):
         options |= workspace.kafka(options)
     return replace(node, sink=replace(sink, options=options))
-
-
-def names_of(pipeline: Pipeline, node: Node, flow: FlowNode) -> SinkNames:
-    """What the transactions of a flow are called: the same in every run, and of no other pipeline or lake."""
-    called = f"{pipeline.name}-{node.name.table}-{flow.name}"
-    return SinkNames.of(flow.name, node.name.table, called, f"{pipeline.state}/{node.name.table}/{flow.name}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +86,18 @@ def run_sink(work: SinkWork) -> tuple[QueryCounts, int]:
         RivermouthError: The typed reason why it failed.
 
     Guarantees:
-        Each batch reaches a Kafka sink exactly once, unless that asks for less; other sinks at least once, with one
-        number.
+        Each batch reaches a sink of Kafka or of files exactly once, unless that asks for less; other sinks at least
+        once, with one number.
     """
     frame, sink = work.evaluated.frame, _sink(work)
     mode = sink_output_mode(work.flow, frame)
+    with naming_the_sink(work.context):
+        delivery = delivery_of(work.loaded, work.node, work.flow, sink)
+        if delivery is not None:
+            with closing(delivery):
+                return _delivered(work, sink, delivery, mode)
     if is_kafka(work.node):
         options = read_options(sink.options)
-        if options.delivery == "exactly_once":
-            return _by_transactions(work, options, mode)
         names = names_of(work.loaded.pipeline, work.node, work.flow)
         SinkCluster(work.loaded.workspace.session, options, names).ensure_topics(ledger=False)
         if work.interval_s is not None and is_real_time(work.loaded.pipeline.configuration, work.flow):
@@ -122,15 +116,15 @@ def _sink(work: SinkWork) -> Sink:
     return sink
 
 
-def _by_transactions(work: SinkWork, options: KafkaSinkOptions, mode: str) -> tuple[QueryCounts, int]:
-    workspace, context, frame = work.loaded.workspace, work.context, work.evaluated.frame
-    names = names_of(work.loaded.pipeline, work.node, work.flow)
-    with naming_the_sink(context), opened(workspace.session, context, options, names) as (run, batch):
-        run.stopping, run.views = work.stopping, work.evaluated.views
-        run.fingerprint, run.stateful = fingerprint_of(frame), keeps_state(frame)
-        with workspace.settings(work.flow.query.conf):
-            late = run_query(frame, run, batch, interval_s=work.interval_s, output_mode=mode)
-        return run.counts, late
+def _delivered(work: SinkWork, sink: Sink, delivery: Delivery, mode: str) -> tuple[QueryCounts, int]:
+    workspace, frame = work.loaded.workspace, work.evaluated.frame
+    run = opened(work.context, delivery)
+    run.stopping, run.views = work.stopping, work.evaluated.views
+    run.fingerprint, run.stateful = fingerprint_of(frame), keeps_state(frame)
+    batch = DeliveredBatch(delivery, lambda rows: shaped(work.node, sink, rows))
+    with workspace.settings(work.flow.query.conf):
+        late = run_query(frame, run, batch, interval_s=work.interval_s, output_mode=mode)
+    return run.counts, late
 
 
 def _in_real_time(work: SinkWork, options: KafkaSinkOptions, sink: Sink) -> tuple[QueryCounts, int]:
@@ -170,9 +164,9 @@ def reset_sink(loaded: Loaded, node: Node) -> None:
     resolved, session = with_resolved_options(node, loaded.workspace).sink, loaded.workspace.session
     for flow in node.flows:
         context = context_of(loaded, node, flow, lambda _: None)
-        if is_kafka(node) and resolved is not None:
-            options = read_options(resolved.options)
-            if options.delivery == "exactly_once":
-                reset(session, context, options, names_of(loaded.pipeline, node, flow))
+        delivery = None if resolved is None else delivery_of(loaded, node, flow, resolved)
+        if delivery is not None:
+            with closing(delivery):
+                reset(context, delivery)
         context.source_files.forget(session, flow.name)
         context.files.delete(context.places.checkpoint)

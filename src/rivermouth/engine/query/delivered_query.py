@@ -1,9 +1,9 @@
-"""A query into Kafka: each batch is a transaction that holds its records and its ledger entry."""
+"""A query into a sink with a ledger, Kafka or an archive of files: each batch is committed with its ledger entry."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -16,43 +16,40 @@ from rivermouth.engine.query.query_events import BatchWritten
 from rivermouth.engine.query.query_run import QueryRun
 from rivermouth.errors import QueryStateLost, SinkStateLost
 from rivermouth.ports.delta.query_ledger import QueryPosition
-from rivermouth.ports.kafka.kafka_transactions import KafkaTransactions
 from rivermouth.ports.lake.query_checkpoint import QueryCheckpoint
-from rivermouth.rows import kafka_records
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
-    from rivermouth.domain.kafka.sink_options import KafkaSinkOptions
+    from rivermouth.engine.flow.delivery import Delivery
     from rivermouth.engine.query.query_run import QueryContext
-    from rivermouth.ports.kafka.kafka_transactions import SinkNames
 
 
-class KafkaBatch:
-    """Carries batches of a query into Kafka.
+class DeliveredBatch:
+    """Carries batches of a query into a sink.
 
     Args:
-        transactions: Of the flow into its sink.
-        topic: Of all records; None where the column ``topic`` says it.
+        delivery: Of the flow into its sink.
+        shape: Makes rows as the sink takes them of a batch.
     """
 
-    def __init__(self, transactions: KafkaTransactions, topic: str | None) -> None:
-        self._transactions = transactions
-        self._topic = topic
+    def __init__(self, delivery: Delivery, shape: Callable[[DataFrame], DataFrame]) -> None:
+        self._delivery = delivery
+        self._shape = shape
 
     def __call__(self, frame: DataFrame, batch_id: int, query_id: str, run: QueryRun) -> None:
         """Writes one batch.
 
         1. ledger: a batch that was committed already is left out.
         2. sources: where they were at the end of the batch, as Spark has written it; files are kept by name.
-        3. send: the rows as records of a transaction.
-        4. commit: the transaction, with the ledger entry and its counts.
+        3. send: the rows, where nobody sees them yet.
+        4. commit: what was sent, with the ledger entry and its counts.
 
         Raises:
-            RivermouthError: The cluster does not take the records; the transaction was aborted.
+            RivermouthError: The sink does not take the rows; nothing of the batch is seen.
 
         Guarantees:
-            Run twice: the second time writes nothing. Stopped anywhere: readers of committed records see the whole
+            Run twice: the second time writes nothing. Stopped anywhere: readers of what is committed see the whole
             batch and the ledger has its entry, or neither.
         """
         started, context = time.monotonic(), run.context
@@ -61,18 +58,18 @@ class KafkaBatch:
         entry = next_entry(batch_id, query_id, run)
         frame = sourced(frame, entry, run)
         counted_view.reset(run.views)
-        rows = kafka_records.records(frame, self._topic)
+        rows = self._shape(frame)
         context.step("sink")
-        self._transactions.begin()
+        self._delivery.begin()
         try:
-            sent = self._transactions.send(rows)
+            sent = self._delivery.send(rows)
             context.step("sink_sent")
             counts = QueryCounts(read=sent, written=sent, late=run.late_rows())
             counts = counted_view.with_views(counts, run.views)
             entry = entry.counted(counts)
-            self._transactions.commit(entry.to_json())
+            self._delivery.commit(entry.to_json())
         except BaseException:
-            self._transactions.abandon()
+            self._delivery.abandon()
             raise
         context.step("sink_written")
         run.position = QueryPosition(entry, -1)
@@ -82,27 +79,22 @@ class KafkaBatch:
         context.emit(BatchWritten(context.dataset, context.flow, entry.number, counts, seconds))
 
 
-@contextmanager
-def opened(
-    spark: SparkSession, context: QueryContext, options: KafkaSinkOptions, names: SinkNames
-) -> Iterator[tuple[QueryRun, KafkaBatch]]:
-    """A flow into Kafka where it is in its ledger, and what carries its batches; closed at the end of the block.
+def opened(context: QueryContext, delivery: Delivery) -> QueryRun:
+    """A flow into a sink where it is in its ledger.
 
-    Where Kafka has no entry of it and there is a checkpoint, the flow goes on where that is: it is older than the
-    ledger, or the topic of the ledger was deleted.
+    Where the sink has no entry of it and there is a checkpoint, the flow goes on where that is: it is older than the
+    ledger, or the ledger was deleted.
 
     Raises:
-        RivermouthError: The cluster cannot be used, or the ledger cannot be read.
+        RivermouthError: The sink cannot be used, or the ledger cannot be read.
     """
-    with KafkaTransactions(spark, options, names) as transactions:
-        position = QueryPosition(_newest(transactions) or _of_checkpoint(context), -1)
-        run = QueryRun(context, columns=T.StructType(), table_id="", position=position)
-        yield run, KafkaBatch(transactions, options.topic)
+    position = QueryPosition(_newest(delivery) or _of_checkpoint(context), -1)
+    return QueryRun(context, columns=T.StructType(), table_id="", position=position)
 
 
-def _newest(transactions: KafkaTransactions) -> QueryEntry | None:
-    text = transactions.newest_entry()
-    return None if text is None else QueryEntry.from_json(text, table=transactions.names.ledger_topic, version=-1)
+def _newest(delivery: Delivery) -> QueryEntry | None:
+    text = delivery.newest_entry()
+    return None if text is None else QueryEntry.from_json(text, table=delivery.ledger_place, version=-1)
 
 
 def _of_checkpoint(context: QueryContext) -> QueryEntry:
@@ -131,13 +123,12 @@ def naming_the_sink(context: QueryContext) -> Iterator[None]:
         raise SinkStateLost(flow=context.flow, sink=context.dataset, checkpoint=checkpoint, detail=detail) from error
 
 
-def reset(spark: SparkSession, context: QueryContext, options: KafkaSinkOptions, names: SinkNames) -> None:
-    """Lets the flow read its sources from the beginning; records that were written stay.
+def reset(context: QueryContext, delivery: Delivery) -> None:
+    """Lets the flow read its sources from the beginning; what was written stays.
 
     Guarantees:
         Run twice: as once.
     """
-    with KafkaTransactions(spark, options, names) as transactions:
-        entry = _newest(transactions) or _of_checkpoint(context)
-        transactions.begin()
-        transactions.commit(entry.after_reset(cleared=False).to_json())
+    entry = _newest(delivery) or _of_checkpoint(context)
+    delivery.begin()
+    delivery.commit(entry.after_reset(cleared=False).to_json())

@@ -1,4 +1,4 @@
-"""Files as sources of pipelines: errors of ``cloudFiles``, ``read_files`` and ``cloud_files``."""
+"""Errors of a pipeline that are about its sources: files, and tables of other databases."""
 
 from __future__ import annotations
 
@@ -91,3 +91,19 @@ class FileRecordMalformed(RivermouthError):
     code = "FILE_RECORD_MALFORMED"
     what = "{file} has a record that is not {format}, and mode is FAILFAST; its batch was not written"
     hint = "set the option mode to PERMISSIVE: such records are kept in the rescued data column"
+
+
+class JdbcSourceInvalid(RivermouthError):
+    """A stream of a database's table that cannot be read so."""
+
+    code = "JDBC_SOURCE_INVALID"
+    what = "{source} cannot be read as a stream: {detail}; nothing was read"
+    hint = "{fix}"
+
+
+class JdbcSourceUnreadable(RivermouthError):
+    """A database does not give what is asked for."""
+
+    code = "JDBC_SOURCE_UNREADABLE"
+    what = "{source} cannot be read: {detail}; nothing was read"
+    hint = "{fix}"
