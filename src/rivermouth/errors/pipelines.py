@@ -364,3 +364,27 @@ class SinkColumnsInvalid(RivermouthError):
     code = "SINK_COLUMNS_INVALID"
     what = "flow {flow} into sink {sink}: its query {detail}; the pipeline was not run"
     hint = "{fix}"
+
+
+class SinkOptionRefused(RivermouthError):
+    """An option of a sink is unknown, missing, or has a value that it cannot have."""
+
+    code = "SINK_OPTION_REFUSED"
+    what = "sink {sink}: option {option} {detail}; the pipeline was not run"
+    hint = "{fix}"
+
+
+class NotifierMissing(RivermouthError):
+    """The library that sends notifications is not installed."""
+
+    code = "NOTIFIER_MISSING"
+    what = "sink {sink}: notifications need the package apprise, which is not installed; the pipeline was not run"
+    hint = "pip install 'rivermouth[notify]'"
+
+
+class NotificationFailed(RivermouthError):
+    """A service did not take a message."""
+
+    code = "NOTIFICATION_FAILED"
+    what = "sink {sink}: {service} did not take a message; the batch will be sent again, from its beginning"
+    hint = "rivermouth run, when the service answers again"

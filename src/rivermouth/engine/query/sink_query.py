@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 
 from rivermouth.domain.query.query_entry import QueryCounts
 from rivermouth.engine.query.streaming import TriggerReports, cause, trigger_of, until_ended
-from rivermouth.errors import CheckpointOfAnotherFlow, QueryFailed, SinkPositionLost
+from rivermouth.errors import CheckpointOfAnotherFlow, QueryFailed, RivermouthError, SinkPositionLost
 from rivermouth.ports.lake.query_checkpoint import QueryCheckpoint
 
 if TYPE_CHECKING:
@@ -77,8 +77,9 @@ def run_sink_query(
     else:
         trigger = trigger_of(interval_s)
     stream = stream.trigger(**trigger)
-    if writer.function is not None:
-        stream = stream.foreachBatch(_with_steps(writer.function, context.step))
+    called = None if writer.function is None else _Called(writer.function, context.step)
+    if called is not None:
+        stream = stream.foreachBatch(called)
     else:
         stream = stream.format(writer.format or "").options(**writer.options)
     try:
@@ -92,22 +93,36 @@ def run_sink_query(
         reports.look()
         return QueryCounts(read=reports.read, written=reports.read), reports.late
     except (PySparkException, Py4JJavaError) as error:
-        kind, detail = cause(error)
-        failed = QueryFailed(flow=context.flow, error=kind, detail=detail)
-        if isinstance(context.checkpoint, QueryCheckpoint) and (damage := context.checkpoint.damage(str(error))):
-            raise _position_lost(context, damage) from failed
-        raise failed from error
+        raise _failure(error, called, context) from error
 
 
-def _with_steps(
-    function: Callable[[DataFrame, int], Any], step: Callable[[str], None]
-) -> Callable[[DataFrame, int], None]:
-    def carry(frame: DataFrame, batch_id: int) -> None:
-        step("sink")
-        function(frame, batch_id)
-        step("sink_written")
+class _Called:
+    """A function that gets batches; keeps its first failure, which Spark would hand on only as text."""
 
-    return carry
+    def __init__(self, function: Callable[[DataFrame, int], Any], step: Callable[[str], None]) -> None:
+        self._function = function
+        self._step = step
+        self.failure: BaseException | None = None
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        try:
+            self._step("sink")
+            self._function(frame, batch_id)
+            self._step("sink_written")
+        except BaseException as error:
+            self.failure = self.failure or error
+            raise
+
+
+def _failure(error: Exception, called: _Called | None, context: QueryContext) -> RivermouthError:
+    """The typed error behind what ended a query."""
+    first = error if called is None or called.failure is None else called.failure
+    if isinstance(first, RivermouthError):
+        return first
+    if isinstance(context.checkpoint, QueryCheckpoint) and (damage := context.checkpoint.damage(str(error))):
+        return _position_lost(context, damage)
+    kind, detail = cause(first)
+    return QueryFailed(flow=context.flow, error=kind, detail=detail)
 
 
 def _claim(context: QueryContext) -> None:

@@ -25,6 +25,7 @@ from rivermouth.names import did_you_mean
 from rivermouth.pipelines.graph import Declared, FlowNode, Graph, Node, circle
 from rivermouth.pipelines.real_time import check_real_time
 from rivermouth.pipelines.running.declared_columns import declared_columns, united, with_computed
+from rivermouth.pipelines.running.flows.notifying import check_notifications
 from rivermouth.pipelines.running.output_modes import check_output_mode, output_mode, sink_output_mode
 from rivermouth.pipelines.running.reads import Evaluated, each_once, read_by
 from rivermouth.pipelines.sink_columns import check_file_mode, check_sink_columns
@@ -128,6 +129,7 @@ class Resolver:
                 fix = "decode in a table, and let the flow of the sink read that table"
                 raise DefinitionInvalid(at=str(flow.at), definition=f"flow {flow.name}", detail=detail, fix=fix)
             check_sink_columns(sink, flow, each.frame.schema)
+            check_notifications(sink, flow, each.frame.columns)
             check_real_time(self.workspace.params, flow, each.frame, sink)
             mode = sink_output_mode(flow, each.frame)
             check_file_mode(sink, flow, mode)

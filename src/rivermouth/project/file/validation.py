@@ -42,7 +42,6 @@ _MISSING_FIXES: Final = {
     "columns": "columns: [name]",
     "sequence_by": "sequence_by: updated_at, or Kafka's own time: sequence_by: kafka_timestamp",
 }
-# Keys that mean another thing in the key above them.
 _MISSING_IN: Final[dict[tuple[str | int, ...], str]] = {
     ("sink", "format"): "format: parquet",
     ("sink", "path"): "path: archive/orders",

@@ -16,6 +16,7 @@ from rivermouth.engine.query.streaming import run_query
 from rivermouth.pipelines.real_time import LEAST_S, is_real_time
 from rivermouth.pipelines.running.flows.deliveries import delivery_of, is_kafka, names_of, shaped
 from rivermouth.pipelines.running.flows.flow_runs import context_of, fingerprint_of
+from rivermouth.pipelines.running.flows.notifying import is_notifying, notifying
 from rivermouth.pipelines.running.output_modes import sink_output_mode
 from rivermouth.ports.internals.query_plans import keeps_state
 from rivermouth.ports.kafka.kafka_transactions import SinkCluster, SinkNames
@@ -103,6 +104,8 @@ def run_sink(work: SinkWork) -> tuple[QueryCounts, int]:
         if work.interval_s is not None and is_real_time(work.loaded.pipeline.configuration, work.flow):
             return _in_real_time(work, options, sink)
         sink = replace(sink, function=_writer(work, options, sink, names))
+    if is_notifying(sink):
+        sink = replace(sink, function=notifying(sink))
     writer = SinkWriter(sink.format, sink.options, sink.function, mode)
     counts, late = run_sink_query(frame, work.context, writer, work.stopping, interval_s=work.interval_s)
     return with_views(counts, work.evaluated.views), late
