@@ -7,7 +7,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from rivermouth.ports.lake.file_archive import MANIFESTS, Archive, FileArchive, listed_files
-from rivermouth.ports.lake.lake_files import LocalFiles
+from rivermouth.ports.lake.lake_files import HadoopFiles, LocalFiles
 
 ROWS = [(1, "a", "x"), (2, "b", "x"), (3, None, "y")]
 
@@ -118,3 +118,30 @@ def test_flows_of_one_archive_have_names_of_their_own(spark, tmp_path):
         "a.b",
     ]
     assert len(listed_files(LocalFiles(), archive.location)) == 3
+
+
+class EndingOnS3(HadoopFiles):
+    """Files in a bucket, of a process that ends at its second move."""
+
+    def __init__(self, spark):
+        super().__init__(spark)
+        self.moves = 0
+
+    def rename(self, source, target):
+        self.moves += 1
+        if self.moves == 2:
+            raise Ended
+        super().rename(source, target)
+
+
+def test_in_a_bucket_a_batch_that_was_decided_is_completed(spark, bucket):
+    archive = Archive(f"s3a://{bucket()}/archive", "parquet", {}, ("kind",))
+    rows = spark.createDataFrame(ROWS, "id int, name string, kind string").coalesce(1)
+    with pytest.raises(Ended):
+        add(EndingOnS3(spark), archive, rows, "first")
+    files = HadoopFiles(spark)
+    assert FileArchive(files, archive, "orders").newest_entry() == "first"
+    listed = listed_files(files, archive.location)
+    assert listed == ["kind=x/orders-0000000000-00000.zstd.parquet", "kind=y/orders-0000000000-00001.zstd.parquet"]
+    assert sorted(row["id"] for row in spark.read.parquet(archive.location).collect()) == [1, 2, 3]
+    assert files.names(archive.location) == [MANIFESTS, "kind=x", "kind=y"]
