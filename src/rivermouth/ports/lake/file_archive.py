@@ -96,7 +96,8 @@ class FileArchive:
         seen = Observation()
         counted = rows.observe(seen, F.count(F.lit(1)).alias("rows"))
         writer = counted.write.format(self._archive.format).options(**self._archive.options)
-        writer.partitionBy(*self._archive.partition_by).save(self._staged)
+        # A store may keep folders of which all files are gone.
+        writer.mode("overwrite").partitionBy(*self._archive.partition_by).save(self._staged)
         self._rows = int(seen.get["rows"])
         return self._rows
 
