@@ -16,7 +16,7 @@ from rivermouth.ports.lake.lake_files import LocalFiles
 STEPS = ("write", "written", "deliver", "sent", "delivered", "bury", "settle")
 
 
-@pytest.mark.parametrize("state", ["kept", "deleted"])
+@pytest.mark.parametrize("state", [pytest.param("kept", marks=pytest.mark.long), "deleted"])
 def test_each_row_is_in_the_archive_once_wherever_a_run_ends(broker, spark, tmp_path, state):
     scene = Scene.make(broker, tmp_path, partitions=2)
     scene.options |= {"sink": {"type": "files", "format": "parquet", "path": "archive/shop", "partition_by": ["id"]}}

@@ -46,7 +46,7 @@ def test_bytes_reach_the_topic_as_they_are(broker, tmp_path, topic, spark):
     ]
 
 
-@pytest.mark.parametrize("state", ["kept", "deleted"])
+@pytest.mark.parametrize("state", [pytest.param("kept", marks=pytest.mark.long), "deleted"])
 def test_each_row_is_in_the_topic_once_wherever_a_run_ends(scene, spark, broker, state):
     assert scene.drain(spark).error is None
     for seed, step in enumerate(STEPS):

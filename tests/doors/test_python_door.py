@@ -200,7 +200,7 @@ WRONG = {
     ),
     "a stage that is none": (
         lambda project: project.list_dead_letters(stage="parse"),
-        ARGUMENT.format("stage: 'parse' is no stage of a dead letter", "known: conform, decode, expectation"),
+        ARGUMENT.format("stage: 'parse' is no stage of a dead letter", "known: conform, decode, expectation, lookup"),
     ),
     "a status that is none": (
         lambda project: project.show_dead_letters(status="all"),

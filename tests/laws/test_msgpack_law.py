@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import struct
 from decimal import Decimal
 
@@ -167,6 +168,8 @@ def instant(value):
 
 
 def local(value):
+    if re.search(r":\d\d:\d\d[:,]", of(str)(value)):
+        misfit()  # Python takes a fraction behind a colon or a comma too
     try:
         return dt.datetime.fromisoformat(value) if "T" in of(str)(value) else misfit()
     except ValueError:

@@ -148,11 +148,11 @@ CASES = {
             "@dp.append_flow(target='a')\ndef g():\n    return rate.selectExpr('value', 'value AS count')\n"
         ),
         (
-            "[QUERY_INVALID] dataset a: Spark refuses its query: [STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION] Invalid "
-            "streaming output mode: append. This output mode is not supported for streaming aggregations without "
-            "watermark on streaming DataFrames/DataSets. SQLSTATE: 42KDE; nothing was written to it\n"
+            "[WATERMARK_MISSING] flow f aggregates a stream without a watermark on the time that it groups by, so no "
+            "group is ever complete, and none can be appended; the pipeline was not run\n"
             "  at: src/a.py:4\n"
-            "  hint: rivermouth validate, after the query is corrected"
+            '  hint: .withWatermark("event_time", "10 minutes") before groupBy; in SQL, behind STREAM(...): '
+            "WATERMARK event_time DELAY OF INTERVAL 10 MINUTES"
         ),
     ),
     "a stream that is sorted": (

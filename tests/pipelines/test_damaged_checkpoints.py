@@ -54,7 +54,7 @@ def garble(path):
     path.write_bytes(b"v1\n{nothing")
 
 
-@pytest.mark.parametrize("harm", [cut, garble])
+@pytest.mark.parametrize("harm", [cut, pytest.param(garble, marks=pytest.mark.long)])
 def test_each_query_ends_right_or_says_what_can_be_done(harm, folder):
     folder.write("src/a.py", PYTHON)
     for number in range(3):
