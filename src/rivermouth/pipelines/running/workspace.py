@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 
 
 # As of flows: long expressions over many columns, as AUTO CDC has them, would be planned for minutes.
+_FETCH_WAIT: Final = "kafka.fetch.max.wait.ms"
+_FETCH_WAIT_MS: Final = "5"
 _CONSTRAINTS: Final = "spark.sql.constraintPropagation.enabled"
 _STATE: Final = {
     # State is on disk and not on Java's heap, and each batch writes what it changed instead of the whole. A query that
@@ -340,7 +342,13 @@ class Workspace(Reader):
             self._reads[-1].note(what)
 
     def kafka(self, options: Mapping[str, str]) -> Mapping[str, str]:
-        """See ``Catalogue``: Kafka's own classes in the place of Databricks' shaded ones, and what the project says."""
+        """See ``Catalogue``: the options of the cluster, and how long a reader waits at the end of a partition."""
+        # Kafka's default is half a second, which each batch would wait at each partition.
+        tuned = {} if _FETCH_WAIT in {key.lower() for key in options} else {_FETCH_WAIT: _FETCH_WAIT_MS}
+        return {**tuned, **self.cluster_options(options)}
+
+    def cluster_options(self, options: Mapping[str, str]) -> Mapping[str, str]:
+        """Kafka's own classes in the place of Databricks' shaded ones, and what the project says of its cluster."""
         found = {key: value.replace("kafkashaded.", "") for key, value in options.items() if "kafkashaded." in value}
         given, servers = {key.lower() for key in options}, self.pipeline.project.bootstrap_servers
         if options.get("kafka.bootstrap.servers", servers) == servers:

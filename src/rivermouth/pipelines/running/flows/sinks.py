@@ -50,7 +50,7 @@ def with_resolved_options(node: Node, workspace: Workspace) -> Node:
         for key, value in sink.options.items()
     }
     if is_kafka(node):
-        options |= workspace.kafka(options)
+        options |= workspace.cluster_options(options)
     return replace(node, sink=replace(sink, options=options))
 
 
