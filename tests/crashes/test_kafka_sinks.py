@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections import Counter
 
 import pytest
-from tests.crashes import oracle
+from tests.crashes.delivering import STATES, end_at_each_step
 from tests.crashes.scene import Scene
 from tests.pipelines.conftest import records
-
-STEPS = ("write", "written", "deliver", "sent", "delivered", "bury", "settle")
 
 
 @pytest.fixture
@@ -27,12 +24,6 @@ def out_of(scene, broker):
     return records(broker.bootstrap_servers, scene.options["sink"]["topic"], partitions=3)
 
 
-def rows_and_records(scene, broker):
-    """How often each row is in the table, and each value in the topic."""
-    there = Counter(row["id"] for row in oracle.rows_of(scene.table))
-    return there, Counter(json.loads(value).get("id") for _, value, _ in out_of(scene, broker))
-
-
 def test_bytes_reach_the_topic_as_they_are(broker, tmp_path, topic, spark):
     scene, out = Scene.make(broker, tmp_path, partitions=1), topic()
     sink = {"type": "kafka", "topic": out, "key": "kafka_key", "value": "value"}
@@ -46,23 +37,12 @@ def test_bytes_reach_the_topic_as_they_are(broker, tmp_path, topic, spark):
     ]
 
 
-@pytest.mark.parametrize("state", [pytest.param("kept", marks=pytest.mark.long), "deleted"])
+@STATES
 def test_each_row_is_in_the_topic_once_wherever_a_run_ends(scene, spark, broker, state):
-    assert scene.drain(spark).error is None
-    for seed, step in enumerate(STEPS):
-        scene.produce(60, seed=seed)
-        scene.end_at(spark, step)
-        if state == "deleted":
-            shutil.rmtree(scene.folder / "lake/_rivermouth", ignore_errors=True)
-        if seed % 2:
-            assert scene.drain(spark).error is None, step
-            rows, sent = rows_and_records(scene, broker)
-            assert sum(rows.values()) > 0
-            assert sent == rows, step
-    assert scene.drain(spark).error is None
-    rows, sent = rows_and_records(scene, broker)
-    assert sent == rows
-    assert scene.audit().is_clean
+    def delivered():
+        return [Counter(json.loads(value).get("id") for _, value, _ in out_of(scene, broker))]
+
+    end_at_each_step(scene, spark, state, delivered)
     found = out_of(scene, broker)
     assert {headers["from"] for _, _, headers in found} == {scene.topic.encode()}
     assert all(key == json.loads(value).get("name") for key, value, _ in found)

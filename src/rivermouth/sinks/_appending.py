@@ -8,6 +8,7 @@ from rivermouth.domain.ledger.offset_ranges import size
 from rivermouth.errors import CommitLost
 from rivermouth.ports.delta import delta_append
 from rivermouth.ports.delta.table_ledger import transaction_of
+from rivermouth.spec import Sink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -20,23 +21,31 @@ if TYPE_CHECKING:
 MANY_OFFSETS: Final = 100_000
 
 
-def appended(rows: DataFrame, target: Target, entry: Entry) -> Commit:
-    """Appends ``rows`` and ``entry`` in one commit, also if there are no rows.
+class AppendingSink(Sink):
+    """A sink whose table only gets more rows."""
 
-    Raises:
-        CommitLost: Another process committed an entry of this number first.
+    def write(self, rows: DataFrame, target: Target, entry: Entry) -> Commit:
+        """Appends ``rows`` and ``entry`` to the table in one commit, also if there are no rows.
 
-    Guarantees:
-        Run twice with one entry: the rows are there once. Stopped half-way: neither rows nor entry, or both.
-    """
-    delta_append.append(
-        rows,
-        target.ledger.location,
-        transaction_of(entry, target.table_id),
-        onto=target.version,
-        by_footers=size(entry.unsettled) >= MANY_OFFSETS,
-    )
-    commit = target.ledger.commit_of(entry, target.version)
-    if commit is None:
-        raise CommitLost(flow=entry.flow, entry=entry.number, table=target.ledger.location)
-    return commit
+        Args:
+            rows: In the shape of the table.
+            target: The table.
+            entry: The ledger entry that becomes true with these rows.
+
+        Raises:
+            CommitLost: Another process committed an entry of this number first.
+
+        Guarantees:
+            Run twice with one entry: the rows are there once. Stopped half-way: neither rows nor entry, or both.
+        """
+        delta_append.append(
+            rows,
+            target.ledger.location,
+            transaction_of(entry, target.table_id),
+            onto=target.version,
+            by_footers=size(entry.unsettled) >= MANY_OFFSETS,
+        )
+        commit = target.ledger.commit_of(entry, target.version)
+        if commit is None:
+            raise CommitLost(flow=entry.flow, entry=entry.number, table=target.ledger.location)
+        return commit

@@ -5,38 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from rivermouth.ports.delta.table_ledger import transaction_of
-from rivermouth.sinks._appending import appended
-from rivermouth.spec import Sink
+from rivermouth.sinks._appending import AppendingSink
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from rivermouth.domain.ledger.ledger import Entry
-    from rivermouth.ports.delta import delta_table
     from rivermouth.ports.internals.multi_table_write import PartedFiles
     from rivermouth.sinks._target import Target
 
 
-class Append(Sink):
+class Append(AppendingSink):
     """Rows are added to the table."""
 
     type: Literal["append"] = "append"
-
-    def write(self, rows: DataFrame, target: Target, entry: Entry) -> delta_table.Commit:
-        """Appends ``rows`` and ``entry`` in one commit, also if there are no rows.
-
-        Args:
-            rows: In the shape of the table.
-            target: The table.
-            entry: The ledger entry that becomes true with these rows.
-
-        Raises:
-            CommitLost: Another process committed an entry of this number first.
-
-        Guarantees:
-            Run twice with one entry: the rows are there once. Stopped half-way: neither rows nor entry, or both.
-        """
-        return appended(rows, target, entry)
 
     def add(self, files: PartedFiles, number: int, spark: SparkSession, target: Target, entry: Entry) -> bool:
         """Adds files that lie ready, and ``entry``, in one commit; False, and nothing is done, if the table has moved.

@@ -7,15 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
-from rivermouth.sinks._appending import appended
-from rivermouth.spec import Sink
+from rivermouth.sinks._appending import AppendingSink
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from rivermouth.domain.ledger.ledger import Entry
-    from rivermouth.ports.delta.delta_table import Commit
-    from rivermouth.sinks._target import Target
+    pass
 
 FILE_FORMATS = Literal["parquet", "orc", "avro", "csv", "json"]
 _WRITTEN_BY_US = frozenset({"path", "mode"})
@@ -34,7 +29,7 @@ _Options = Annotated[
 ]
 
 
-class FilesSink(Sink):
+class FilesSink(AppendingSink):
     """Rows are added to the table, and then written to files of an archive, commit by commit.
 
     Attributes:
@@ -64,22 +59,6 @@ class FilesSink(Sink):
         path = self.path.rstrip("/")
         is_absolute = path.startswith(("/", "file:")) or "://" in path
         return path if is_absolute else f"{lake.rstrip('/')}/{path}"
-
-    def write(self, rows: DataFrame, target: Target, entry: Entry) -> Commit:
-        """Appends ``rows`` and ``entry`` to the table in one commit; they are written to files after it.
-
-        Args:
-            rows: In the shape of the table.
-            target: The table.
-            entry: The ledger entry that becomes true with these rows.
-
-        Raises:
-            CommitLost: Another process committed an entry of this number first.
-
-        Guarantees:
-            Run twice with one entry: the rows are there once. Stopped half-way: neither rows nor entry, or both.
-        """
-        return appended(rows, target, entry)
 
 
 KIND = FilesSink

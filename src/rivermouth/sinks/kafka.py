@@ -9,15 +9,10 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from rivermouth.domain.kafka.sink_options import KafkaSinkOptions, read_options
 from rivermouth.errors import KafkaOptionRefused
-from rivermouth.sinks._appending import appended
-from rivermouth.spec import Sink
+from rivermouth.sinks._appending import AppendingSink
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from rivermouth.domain.ledger.ledger import Entry
-    from rivermouth.ports.delta.delta_table import Commit
-    from rivermouth.sinks._target import Target
+    pass
 
 
 def _as_texts(value: object) -> object:
@@ -31,7 +26,7 @@ _Texts = Annotated[
 ]
 
 
-class KafkaSink(Sink):
+class KafkaSink(AppendingSink):
     """Rows are added to the table, and then written to a topic of the project's Kafka, commit by commit.
 
     Attributes:
@@ -82,22 +77,6 @@ class KafkaSink(Sink):
         client = {f"kafka.{name}": value for name, value in {**cluster, **self.options}.items()}
         settings = {f"topic.{name}": value for name, value in (self.create_topic or {}).items()}
         return read_options({"topic": self.topic, **client, **settings})
-
-    def write(self, rows: DataFrame, target: Target, entry: Entry) -> Commit:
-        """Appends ``rows`` and ``entry`` to the table in one commit; they are delivered to the topic after it.
-
-        Args:
-            rows: In the shape of the table.
-            target: The table.
-            entry: The ledger entry that becomes true with these rows.
-
-        Raises:
-            CommitLost: Another process committed an entry of this number first.
-
-        Guarantees:
-            Run twice with one entry: the rows are there once. Stopped half-way: neither rows nor entry, or both.
-        """
-        return appended(rows, target, entry)
 
 
 KIND = KafkaSink

@@ -47,7 +47,7 @@ def process(frame: DataFrame, planned: Ranges, run: FlowRun) -> BatchDone | Batc
     3. transform: decode, look up, conform, check and route, which give each row one word; see ``pipeline.transform``.
     4. count: the words are counted in the pass that writes.
     5. write: the rows for the table and the ledger entry, in one Delta commit.
-    6. deliver: of a flow into a topic, the rows of the commit, in one transaction of Kafka.
+    6. deliver: of a flow into a topic or an archive of files, the rows of the commit, all at once.
     7. dead letters: only if there are any, they are found again, explained and written to their own table.
     8. complete: the counts must add up; they are kept, and reported.
 

@@ -40,6 +40,7 @@ from rivermouth.pipelines.spec import Query, SourceLine, SqlQuery
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.internals import sessions
 from rivermouth.ports.internals import settings as internals
+from rivermouth.ports.kafka.kafka_source import FETCH_MAX_WAIT_MS
 from rivermouth.rows import row_expectations
 
 if TYPE_CHECKING:
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
 
 # As of flows: long expressions over many columns, as AUTO CDC has them, would be planned for minutes.
 _FETCH_WAIT: Final = "kafka.fetch.max.wait.ms"
-_FETCH_WAIT_MS: Final = "5"
 _CONSTRAINTS: Final = "spark.sql.constraintPropagation.enabled"
 _STATE: Final = {
     # State is on disk and not on Java's heap, and each batch writes what it changed instead of the whole. A query that
@@ -343,8 +343,8 @@ class Workspace(Reader):
 
     def kafka(self, options: Mapping[str, str]) -> Mapping[str, str]:
         """See ``Catalogue``: the options of the cluster, and how long a reader waits at the end of a partition."""
-        # Kafka's default is half a second, which each batch would wait at each partition.
-        tuned = {} if _FETCH_WAIT in {key.lower() for key in options} else {_FETCH_WAIT: _FETCH_WAIT_MS}
+        # Each batch would wait so long at each partition.
+        tuned = {} if _FETCH_WAIT in {key.lower() for key in options} else {_FETCH_WAIT: FETCH_MAX_WAIT_MS}
         return {**tuned, **self.cluster_options(options)}
 
     def cluster_options(self, options: Mapping[str, str]) -> Mapping[str, str]:
