@@ -127,6 +127,8 @@ def test_a_run_leaves_a_clean_terminal_and_no_jvm(project, command):
     ]
     assert all(gone(pid) for pid in jvms)
     assert run.left_behind == []
+    kept = {"lake", "out.txt", "err.txt", "rivermouth.yml", "tmp"}
+    assert {path.name for path in run.folder.iterdir()} == kept
 
 
 @pytest.mark.parametrize(

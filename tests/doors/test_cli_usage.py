@@ -118,6 +118,7 @@ NAMED = "name the flows behind the command: rivermouth"
         ),
         (["metrics"], "No such command 'metrics'.", "rivermouth status --output json"),
         (["dry-run"], "No such command 'dry-run'.", "rivermouth plan"),
+        (["test"], "No such command 'test'.", "rivermouth check-records FLOW FILE"),
         (
             ["run", "--select", "a"],
             "No such option '--select'.",
@@ -309,6 +310,34 @@ def test_an_unknown_flow(here, capsys):
             "",
             "[FLOW_UNKNOWN] no flow named 'event' in this project; nothing was run\n  hint: did you mean 'events'?\n",
         )
+
+
+def test_an_option_without_its_value_leads_on(capsys):
+    assert said(capsys, "run", "--full-refresh") == (
+        2,
+        "",
+        (
+            "Error: Option '--full-refresh' requires an argument.\n"
+            "  hint: rivermouth run --full-refresh-all for a pipeline; "
+            "rivermouth rebuild FLOW for a flow over a table\n"
+        ),
+    )
+
+
+def test_what_is_no_address_of_a_broker_is_refused_at_once(here, capsys):
+    code, out, err = said(capsys, "topics", "create", "orders", "--bootstrap-servers", "http://broker-1:9092")
+    assert (code, out) == (1, "")
+    assert err == (
+        "[ARGUMENT_INVALID] --bootstrap-servers: a broker is written as host:port, without http://; nothing was run\n"
+        "  hint: --bootstrap-servers broker-1:9092\n"
+    )
+    (here / "rivermouth.yml").write_text("lake: ./lake\nkafka: {bootstrap_servers: 'broker-1:9092/'}\nflows: {}\n")
+    code, out, err = said(capsys, "topics", "create", "orders")
+    assert (code, out) == (1, "")
+    assert err == (
+        "[ARGUMENT_INVALID] kafka.bootstrap_servers: each broker is written as host:port; nothing was run\n"
+        "  hint: bootstrap_servers: broker-1:9092\n"
+    )
 
 
 def test_following_a_flow_that_ends(here, capsys):

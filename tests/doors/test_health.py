@@ -111,6 +111,7 @@ def test_many_dead_letters_are_told_loudly_and_drops_with_their_reason(say_over,
     assert "1 dropped (expectation small 1)" in err
     code, out, _ = say_over(PROJECT, "status", action="dead_letter")
     assert "  so far: 5 consumed, 0 written, 1 dropped (expectation small 1), 4 dead-lettered\n" in out
+    assert "  warning: 4 of 5 records are dead letters; to see them: rivermouth dead-letters show orders\n" in out
     send(*['{"amount": 1}'] * 10, "{")
     _, _, err = say_over(PROJECT, "run", action="dead_letter")
     assert "WARNING" not in err

@@ -22,14 +22,14 @@ def flow(broker, topic, tmp_path, monkeypatch, capsys, spark):
 def test_fields_that_are_left_out_are_shown_and_records_without_others_are_dead_letters(flow):
     flow.write('format: {type: json, schema: "Id bigint, Amount double, Buyer struct<name: string>"}')
     flow.send(
-        b'{"Id": 1, "note": "x", "\\u001b[31m": 2, "Buyer": {"name": "a", "Name": "b"}}',
+        b'{"Id": 1, "": 3, "note": "x", "\\u001b[31m": 2, "Buyer": {"name": "a", "Name": "b"}}',
         b'{"id": 2, "amount": 2.5}',
         b'{"\\u001b[31mid": 3}',
         b"{}",
     )
     code, said = flow.say("run")
     assert code == 0, said
-    told = TOLD.format(r"\x1b[31m (1 record), Buyer.Name (1 record), note (1 record)")
+    told = TOLD.format(r"'' (1 record), \x1b[31m (1 record), Buyer.Name (1 record), note (1 record)")
     assert f"orders: {told}\n" in said
     code, said = flow.say("status")
     assert code == 0, said

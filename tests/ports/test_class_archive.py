@@ -103,6 +103,18 @@ def test_the_jars_stand_in_front_of_sparks_own_and_behind_the_users(monkeypatch)
     assert both["spark.jars"] == "/opt/other.jar"
 
 
+def test_spark_makes_no_folder_of_its_own_unless_the_user_chose_a_catalog():
+    found, name = java.find(), "spark.sql.warehouse.dir"
+    alone = session_conf.new_session_conf(SparkSettings(), found, "test", {})
+    assert Path(alone[name].removeprefix("file://")).is_dir()
+    hive = SparkSettings(conf={"spark.sql.catalogImplementation": "hive"})
+    assert name not in session_conf.new_session_conf(hive, found, "test", {})
+    mine = SparkSettings(conf={name: "/mine"})
+    assert session_conf.new_session_conf(mine, found, "test", {})[name] == "/mine"
+    state = {name: "file:/lake/_rivermouth/warehouse"}
+    assert session_conf.new_session_conf(SparkSettings(), found, "test", state)[name] == state[name]
+
+
 def test_the_jars_for_s3_and_those_of_users_are_behind_all_others_where_the_archive_stays_valid(spark):
     path = spark._jvm.java.lang.System.getProperty("java.class.path").split(os.pathsep)
     behind = [str(path) for path in (*jars.classpath(jars.S3), *jars.classpath(jars.DRIVERS))]

@@ -88,13 +88,13 @@ def test_no_login_at_all_is_told_as_a_wrong_security_protocol(guarded):
     )
 
 
-def test_a_login_where_none_is_wanted_is_refused(broker):
-    with Kafka(broker.bootstrap_servers, options()) as kafka, pytest.raises(KafkaRefused) as error:
+def test_a_login_where_none_is_wanted_is_told_as_a_wrong_security_protocol(broker):
+    with Kafka(broker.bootstrap_servers, options()) as kafka, pytest.raises(SecurityProtocolWrong) as error:
         kafka.cluster_id()
     assert str(error.value) == (
-        "[KAFKA_REFUSED] the broker refused the id of the cluster: SASL PLAIN mechanism handshake failed: "
-        "Broker: Request not valid in current SASL state: broker's supported mechanisms:; nothing was read\n"
-        "  hint: check the credentials and the access rights of this client"
+        f"[SECURITY_PROTOCOL_WRONG] the broker at {broker.bootstrap_servers} asks for no login, and security.protocol "
+        "is SASL_PLAINTEXT; nothing was read\n"
+        "  hint: kafka: {options: {security.protocol: PLAINTEXT}}"
     )
 
 

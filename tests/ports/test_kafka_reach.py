@@ -105,6 +105,23 @@ def test_a_broker_of_our_own_is_offered_on_this_machine_alone(server, hint, monk
     assert look_at(server, timeout_s=BOUND_S) == Reach(server, "nothing_listens", "nothing listens there", hint)
 
 
+@pytest.mark.parametrize(
+    ("server", "detail", "hint"),
+    [
+        (
+            "http://127.0.0.1:9092",
+            "a broker is written as host:port, without http://",
+            "bootstrap_servers: 127.0.0.1:9092",
+        ),
+        ("127.0.0.1:9092/x", "each broker is written as host:port", "bootstrap_servers: localhost:9092"),
+        ("127.0.0.1", "each broker is written as host:port", "bootstrap_servers: localhost:9092"),
+    ],
+)
+def test_what_is_no_address_is_told_before_anything_is_asked(server, detail, hint, monkeypatch):
+    monkeypatch.setattr(socket, "create_connection", None)
+    assert look_at(server, timeout_s=BOUND_S) == Reach(server, "no_address", detail, hint)
+
+
 def test_a_machine_that_does_not_answer(monkeypatch):
     def late(*_arguments, **_settings):
         raise TimeoutError

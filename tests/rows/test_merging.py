@@ -38,6 +38,7 @@ METRICS = {
     ("changes", "held_bytes", "expected"),
     [
         (0, 0, Way("broadcast", "0 changes are few")),
+        (1, 0, Way("broadcast", "1 change is few")),
         (BROADCAST_CHANGES, BROADCAST_BYTES, Way("broadcast", "200,000 changes are few")),
         (BROADCAST_CHANGES + 1, 1, Way("shuffle", "200,001 changes are more than 200,000")),
         (70, BROADCAST_BYTES + 1, Way("shuffle", "changes of 67,108,865 bytes are more than 67,108,864")),

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 
 import click
 
+from rivermouth.domain.kafka.broker_addresses import wrong_addresses
 from rivermouth.errors import ArgumentInvalid
 from rivermouth.names import DEV_PORT
 
@@ -127,15 +128,27 @@ def cluster(file: str, bootstrap_servers: str | None) -> tuple[str, dict[str, st
     """The brokers that a command talks to, and the options for them: those of the project file are for its own alone.
 
     Without ``bootstrap_servers`` and without a project file it is the broker for development.
+
+    Raises:
+        ArgumentInvalid: What is given is no address of a broker.
     """
     if bootstrap_servers is not None:
-        return bootstrap_servers, {}
+        return _addresses(bootstrap_servers, "--bootstrap-servers", "--bootstrap-servers "), {}
     if file == FILE_NAME and not Path(file).exists():
         return f"localhost:{DEV_PORT}", {}
     from rivermouth.project.api import Project
 
     project = Project.load(file)
-    return project.bootstrap_servers, project.kafka_options()
+    servers = _addresses(project.bootstrap_servers, "kafka.bootstrap_servers", "bootstrap_servers: ")
+    return servers, project.kafka_options()
+
+
+def _addresses(servers: str, argument: str, write: str) -> str:
+    wrong = wrong_addresses(servers)
+    if wrong is not None:
+        detail, instead = wrong
+        raise ArgumentInvalid(argument=argument, detail=detail, fix=f"{write}{instead}")
+    return servers
 
 
 def listed(text: str | None) -> list[str]:

@@ -16,6 +16,7 @@ from rivermouth.cli.text_table import columns
 from rivermouth.cli.undeclared import undeclared_text
 from rivermouth.domain.delta.table_files import bytes_text
 from rivermouth.domain.ledger import decisions
+from rivermouth.domain.ledger.ledger import MANY_DEAD_LETTERS
 from rivermouth.domain.ledger.lost_state import lost_text
 
 if TYPE_CHECKING:
@@ -85,6 +86,14 @@ def status(
     return int(wrong)
 
 
+def _many_dead_letters(status: FlowStatus) -> list[str]:
+    rows = status.totals.consumed + status.totals.exploded
+    if status.dead_letters <= MANY_DEAD_LETTERS * rows:
+        return []
+    told = f"{status.dead_letters:,} of {count(rows, 'record')} are dead letters"
+    return [f"  warning: {told}; to see them: rivermouth dead-letters show {status.flow}"]
+
+
 def check_text(broken: Sequence[BrokenRule]) -> str:
     """Which rules are not kept, for a person."""
     if not broken:
@@ -150,6 +159,7 @@ def _batches(status: FlowStatus) -> list[str]:
         f"  so far: {totals.consumed:,} consumed, {totals.written + totals.merged:,} written, "
         f"{dropped_text(totals.dropped, status.dropped_by)}, {status.dead_letters:,} dead-lettered"
     )
+    lines += _many_dead_letters(status)
     if text := undeclared_text(status.flow, totals, status.undeclared_names):
         lines.append(f"  {text}")
     if status.lookups:

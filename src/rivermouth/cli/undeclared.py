@@ -34,6 +34,9 @@ def undeclared_text(flow: str, counts: Counts, named: Mapping[str, int]) -> str 
 
 
 def _named(named: Mapping[str, int]) -> str:
-    shown = [f"{printable(name)} ({count(rows, 'record')})" for name, rows in [*named.items()][:_SHOWN]]
+    shown = [
+        f"{printable(name) if name.strip() else repr(name)} ({count(rows, 'record')})"
+        for name, rows in [*named.items()][:_SHOWN]
+    ]
     left = len(named) - len(shown)
     return f"{', '.join(shown)} and {left} more" if left else ", ".join(shown)

@@ -13,9 +13,10 @@ COMMANDS: Final[Mapping[str, str]] = {
     "stop": "press Ctrl-C where it runs, or: kill PID; it ends after the current batch",
     **dict.fromkeys(("start", "stream", "follow", "up"), "rivermouth run --follow"),
     **dict.fromkeys(("metrics", "lag", "offsets", "progress", "ps", "ls"), "rivermouth status --output json"),
-    "list": "rivermouth status",
+    **dict.fromkeys(("list", "logs", "log", "history"), "rivermouth status"),
     **dict.fromkeys(("new", "create"), "rivermouth init"),
     **dict.fromkeys(("check", "lint", "parse", "compile"), "rivermouth validate"),
+    **dict.fromkeys(("test", "try", "judge"), "rivermouth check-records FLOW FILE"),
     **dict.fromkeys(("dry-run", "diff", "show"), "rivermouth plan"),
     **dict.fromkeys(("optimize", "compact"), "rivermouth tables optimize"),
     "vacuum": "rivermouth tables vacuum",
@@ -52,10 +53,20 @@ OPTIONS: Final[Mapping[str, str]] = {
 }
 """By the option that was typed and that the command does not have; ``{command}`` is the command."""
 
+_WITHOUT_VALUE: Final[Mapping[str, str]] = {
+    "--full-refresh": (
+        "rivermouth run --full-refresh-all for a pipeline; rivermouth rebuild FLOW for a flow over a table"
+    ),
+    "--refresh": "rivermouth run; for some tables of a pipeline: rivermouth run --refresh TABLE",
+}
+"""By the option that was typed without the value that it needs."""
+
 
 def meant_by(error: click.ClickException) -> str | None:
     """What to type instead of what was typed; None where nobody can tell."""
     context: click.Context | None = getattr(error, "ctx", None)
+    if isinstance(error, click.BadOptionUsage):
+        return _WITHOUT_VALUE.get(error.option_name)
     if isinstance(error, click.NoSuchOption):
         command = "run" if context is None else context.command_path.partition(" ")[2] or "run"
         meant = OPTIONS.get(error.option_name)

@@ -12,10 +12,11 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from rivermouth import names
 from rivermouth.domain.delta.merge_report import way
 from rivermouth.ports.internals.persisted import computed, held_bytes
+from rivermouth.ports.internals.task_metrics import spent
 from rivermouth.rows.keyed import history, history_results, key_ranges
 from rivermouth.rows.keyed.merge_plan import Merge
 from rivermouth.rows.split_changes import FIRST
-from rivermouth.sinks._merging import Ready, merged
+from rivermouth.sinks._merging import Ready, merged, with_metrics
 from rivermouth.spec import KeyedSink
 from rivermouth.spec.keyed import Texts
 
@@ -102,7 +103,8 @@ class History(KeyedSink):
         memory.take_back(rows.sparkSession, entry.number)
         ranged = key_ranges.ranged(rows, order.keys)
         record = F.expr(FIRST) if names.ORDINAL in rows.columns else F.lit(True)
-        with computed(rows, F.count_if(record).alias("records"), *_counts(ranged)) as (changes, told):
+        counts = (F.count_if(record).alias("records"), *_counts(ranged))
+        with spent(rows.sparkSession) as needed, computed(rows, *counts) as (changes, told):
             # A truncation is about all keys.
             ranges = {} if told["truncations"] else key_ranges.found(ranged, told)
             known = _known(changes, target.ledger.location, ranges, order, memory, told)
@@ -113,7 +115,7 @@ class History(KeyedSink):
                 written = history_results.written(points, columns, order)
                 ready = Ready(written, found["updates"] or 0, held_bytes(points))
                 commit = merged(ready, _what(columns, order, ranges), target, entry)
-        return replace(commit, rows_written=told["records"])
+        return with_metrics(replace(commit, rows_written=told["records"]), needed)
 
 
 def _unquoted(column: str) -> str:

@@ -13,11 +13,12 @@ from pyspark.sql.types import StructField
 from rivermouth import names
 from rivermouth.ports.delta import delta_ddl
 from rivermouth.ports.internals.persisted import computed, held_bytes
+from rivermouth.ports.internals.task_metrics import spent
 from rivermouth.rows.keyed import change_order, key_ranges, partial_changes
 from rivermouth.rows.keyed import changes as of_keys
 from rivermouth.rows.keyed.merge_plan import Merge
 from rivermouth.rows.split_changes import FIRST
-from rivermouth.sinks._merging import Ready, merged
+from rivermouth.sinks._merging import Ready, merged, with_metrics
 from rivermouth.sinks._partial import merge_parts
 from rivermouth.spec import KeyedSink
 from rivermouth.spec.keyed import Texts
@@ -114,7 +115,7 @@ class Upsert(KeyedSink):
         if order is None or tombstones is None:
             msg = "a keyed sink needs the order of its table"
             raise TypeError(msg)
-        with _truncated(rows, order, tombstones) as found:
+        with spent(rows.sparkSession) as needed, _truncated(rows, order, tombstones) as found:
             changes = found.changes
             if order.kept and _keep_values(changes, order, target, leaves=found.leaves):
                 order = replace(order, partial=order.kept, leaves=True)
@@ -122,7 +123,7 @@ class Upsert(KeyedSink):
                 changes = changes.drop(names.PLACES)
             into = merge_parts if order.partial else _merge_rows
             commit = into(changes, found.truncated, order, tombstones, target, entry)
-        return replace(commit, rows_written=(commit.rows_written or 0) + found.cleared)
+        return with_metrics(replace(commit, rows_written=(commit.rows_written or 0) + found.cleared), needed)
 
 
 def _keep_values(changes: DataFrame, order: ChangeOrder, target: Target, *, leaves: bool) -> bool:

@@ -36,7 +36,7 @@ def way(changes: int, held_bytes: int | None) -> Way:
         return Way("shuffle", f"{changes:,} changes are more than {BROADCAST_CHANGES:,}")
     if held_bytes is not None and held_bytes > BROADCAST_BYTES:
         return Way("shuffle", f"changes of {held_bytes:,} bytes are more than {BROADCAST_BYTES:,}")
-    return Way("broadcast", f"{changes:,} changes are few")
+    return Way("broadcast", "1 change is few" if changes == 1 else f"{changes:,} changes are few")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +81,10 @@ class MergeReport:
         vectors: Files with rows that were marked as deleted in a deletion vector, and which were not rewritten.
         bytes_added: Size of the files written.
         bytes_removed: Size of the files removed.
-        task_peak_bytes: Execution memory of the task that had the most; None where Spark does not report it.
-        spilled_bytes: What went to the workers' disks because memory was too small; None where Spark does not report
-            it.
+        task_peak_bytes: Execution memory of the task that had the most, among those that made the changes and those
+            that merged them; None where Spark does not report it.
+        spilled_bytes: What these tasks wrote to the workers' disks because memory was too small; None where Spark does
+            not report it.
     """
 
     changes: int
@@ -121,8 +122,8 @@ class MergeNeeds:
 
     changes: int
     held_bytes: int | None
-    task_peak_bytes: int | None
-    spilled_bytes: int | None
+    task_peak_bytes: int | None = None
+    spilled_bytes: int | None = None
 
 
 def report(

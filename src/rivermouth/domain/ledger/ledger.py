@@ -29,6 +29,9 @@ FORMAT: Final = 4
 EARLIEST: Final = -2
 """In place of an offset: the first one that Kafka holds. The number is Kafka's own."""
 
+MANY_DEAD_LETTERS: Final = 0.1
+"""The share of dead letters among the records above which people are warned."""
+
 
 @dataclass(frozen=True, slots=True)
 class Counts:

@@ -13,6 +13,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
+from rivermouth.domain.ledger.ledger import MANY_DEAD_LETTERS
 from rivermouth.engine.events import BrokerAway, BrokerBack, DeadLettersMany, Event, LetterReason
 from rivermouth.errors import RivermouthError
 from rivermouth.ports.kafka.kafka_cluster import Kafka
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
 _ASK_EVERY_S: Final = 2.0
 _ANSWER_S: Final = 3.0
 _SAY_EVERY_S: Final = 30.0
-
-MANY: Final = 0.1
-"""So large a part of a flow's records among the dead letters is told."""
 _LETTERS_EVERY_S: Final = 60.0
 _REASONS: Final = 3
 
@@ -101,7 +99,7 @@ def watching(jobs: Sequence[Job], tell: Callable[[Event], None]) -> Iterator[Non
 
 
 class LetterWatch:
-    """Tells where more than ``MANY`` of a flow's new records went to the dead letters.
+    """Tells where more than ``MANY_DEAD_LETTERS`` of a flow's new records went to the dead letters.
 
     Args:
         run: The flow, opened and settled.
@@ -130,7 +128,7 @@ class LetterWatch:
         new = totals - self._totals
         self._entry, self._totals = standing.entry.number, totals
         rows = new.consumed + new.exploded
-        if new.dead_lettered > MANY * rows:
+        if new.dead_lettered > MANY_DEAD_LETTERS * rows:
             reasons, place = _reasons(run, since), run.places.dead_letter_table
             run.emit(
                 DeadLettersMany(

@@ -54,6 +54,8 @@ _UNREACHABLE: Final = frozenset(
         "BROKER_NOT_AVAILABLE",
     }
 )
+# Of a listener without login, about a client that logs in.
+_NO_LOGIN: Final = "Request not valid in current SASL state"
 # How often events are looked at while a request is under way; its answer itself wakes the wait at once.
 _SLICE_S: Final = 0.05
 _DEFAULTS: Final = {"client.id": "rivermouth"}
@@ -189,14 +191,24 @@ class KafkaClient:
         """Kafka's error as ours; to be raised by the caller."""
         if error.name() in _UNREACHABLE:
             return self.unanswered(request)
+        return self._refused(error, request)
+
+    def _refused(self, error: KafkaError, request: str) -> RivermouthError:
+        protocol = self._protocol()
+        if _NO_LOGIN in error.str() and protocol.startswith("SASL_"):
+            server, right = self.bootstrap_servers, protocol.removeprefix("SASL_")
+            return SecurityProtocolWrong(server=server, speaks="asks for no login", protocol=protocol, right=right)
         return KafkaRefused(request=request, detail=plain(error))
+
+    def _protocol(self) -> str:
+        return str(self._options.get("security.protocol", "plaintext")).upper()
 
     def unanswered(self, request: str) -> RivermouthError:
         """Why nobody answered, as an error to be raised by the caller; looks at the addresses with plain sockets."""
         if self._tokens is not None and self._tokens.failure is not None:
             return TokenNotMade(detail=self._tokens.failure)
         if self._refusal is not None:
-            return KafkaRefused(request=request, detail=plain(self._refusal))
+            return self._refused(self._refusal, request)
         found = kafka_reach.look(self.bootstrap_servers, timeout_s=min(self.timeout_s, _LOOK_S))
         wrong = self._wrong_protocol(found)
         if wrong is not None:
@@ -210,7 +222,7 @@ class KafkaClient:
         return BrokerUnreachable(bootstrap_servers=servers, timeout_s=bound_s, reason=reason, fix=fix)
 
     def _wrong_protocol(self, found: Sequence[kafka_reach.Reach]) -> SecurityProtocolWrong | None:
-        protocol = str(self._options.get("security.protocol", "plaintext")).upper()
+        protocol = self._protocol()
         login, secure = protocol.startswith("SASL_"), protocol.endswith("SSL")
         for each in found:
             if each.kind == "tls" and not secure:

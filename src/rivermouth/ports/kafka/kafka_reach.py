@@ -10,7 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-Kind = Literal["unknown_name", "nothing_listens", "no_connection", "no_kafka", "tls", "silent", "answers"]
+from rivermouth.domain.kafka.broker_addresses import wrong_addresses
+
+Kind = Literal["unknown_name", "nothing_listens", "no_connection", "no_kafka", "tls", "silent", "answers", "no_address"]
 
 DEFAULT_PORT: Final = 9092
 _MOST_SERVERS: Final = 3
@@ -72,6 +74,8 @@ def look(bootstrap_servers: str, *, timeout_s: float = 1.0) -> list[Reach]:
 
 def look_at(server: str, *, timeout_s: float) -> Reach:
     """What is found at one address; each step takes at most a third of ``timeout_s``."""
+    if wrong := wrong_addresses(server):
+        return Reach(server, "no_address", wrong[0], f"bootstrap_servers: {wrong[1]}")
     host, port = _parts(server)
     step_s = timeout_s / 3
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from rivermouth.spec import SparkSettings
 
 _SMALL_MACHINE_CORES: Final = 4
+_CATALOG: Final = "spark.sql.catalogImplementation"
 
 REDACTION: Final = (
     # Spark looks for these in every plan that it writes down. Their first letters come first: elsewhere it tries none.
@@ -141,6 +143,9 @@ def new_session_conf(
             # Delta's VACUUM makes so many tasks, by default ten thousand.
             "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(2 * cores),
         }
+        if _CATALOG not in users:
+            # Spark makes this folder, with no table in it: else spark-warehouse in the working folder.
+            conf["spark.sql.warehouse.dir"] = Path(tempfile.gettempdir()).absolute().as_uri()
         conf |= {**_LOCAL_DISK, **log_store("file", users)}
         if _CLASS_PATH in users:
             users[_CLASS_PATH] = os.pathsep.join([users[_CLASS_PATH], *map(str, ours)])

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from rivermouth.domain.kafka import kafka_options
+from rivermouth.domain.kafka.broker_addresses import wrong_addresses
 from rivermouth.domain.project import source_table, table_per_topic
 from rivermouth.domain.project.distinct_locations import check_apart, check_distinct
 from rivermouth.domain.project.locations import FlowPlaces, schemes
@@ -31,10 +32,6 @@ from rivermouth.spec.values import heap_size
 
 MAX_TOPIC_CHARACTERS: Final = 249
 _TOPIC: Final = re.compile(r"^[A-Za-z0-9._-]+$")
-# As Kafka's own client reads an address; the scheme may name the protocol.
-_BROKER: Final = re.compile(r"^\[?[0-9A-Za-z%._:-]*\]?:[0-9]{1,5}$")
-_SCHEME: Final = re.compile(r"^([0-9A-Za-z%._-]+)://(.*)$")
-_PROTOCOLS: Final = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
 _REFERENCE: Final = re.compile(r"(?<!\$)\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-[^{}]*)?\}")
 # Delta refuses these in column names unless the table maps its columns.
 _NOT_IN_COLUMNS: Final = re.compile(r"[ ,;{}()\n\t=]")
@@ -127,31 +124,18 @@ def _flows(project: ResolvedProject) -> Iterator[RivermouthError]:
 
 
 def _kafka(project: ResolvedProject) -> Iterator[RivermouthError]:
-    wrong = _wrong_servers([server.strip() for server in project.bootstrap_servers.split(",")])
+    wrong = wrong_addresses(project.bootstrap_servers)
     if wrong is not None:
-        yield _invalid(project, ("kafka", "bootstrap_servers"), *wrong)
+        detail, instead = wrong
+        path: Path = ("kafka", "bootstrap_servers")
+        yield _invalid(project, path, f"{words(path)}: {detail}", f"bootstrap_servers: {instead}")
     try:
         options = project.expanded_options()
-    except ProjectInvalid as wrong:
-        yield wrong
+    except ProjectInvalid as error:
+        yield error
         return
     for problem in kafka_options.problems(options):
         yield problem.located(project.at("kafka", "options", str(problem.facts["option"])))
-
-
-def _wrong_servers(servers: list[str]) -> tuple[str, str] | None:
-    """What is wrong with the addresses, and what to write instead; None if they are well formed."""
-    parts = [found.groups() if (found := _SCHEME.match(server)) else ("", server) for server in servers]
-    bare = [address.rstrip("/") for _scheme, address in parts]
-    foreign = next((scheme for scheme, _ in parts if scheme and scheme.upper() not in _PROTOCOLS), None)
-    # What is no address may be anything, a password too: it is not shown.
-    sound = all(_BROKER.match(address) for address in bare)
-    fix = f"bootstrap_servers: {','.join(bare)}" if sound else "bootstrap_servers: localhost:9092"
-    if foreign is not None:
-        return f"kafka.bootstrap_servers: a broker is written as host:port, without {foreign}://", fix
-    if sound and not any(address.endswith("/") for _scheme, address in parts):
-        return None
-    return "kafka.bootstrap_servers: each broker is written as host:port", fix
 
 
 def _spark(project: ResolvedProject) -> Iterator[RivermouthError]:

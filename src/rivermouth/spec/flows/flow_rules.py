@@ -62,7 +62,10 @@ def check(flow: FlowFields) -> None:
 
 def _check_name(flow: FlowFields) -> None:
     if not _NAME.match(flow.name):
-        msg = f"{flow.name!r} is no flow name: use letters, digits, _ and -, beginning with a letter"
+        wanted = "use letters, digits, _ and -, beginning with a letter"
+        if "${" in flow.name:
+            wanted = f"{wanted}; variables are for values, not for names of flows"
+        msg = f"{flow.name!r} is no flow name: {wanted}"
         raise ValueError(msg)
 
 
