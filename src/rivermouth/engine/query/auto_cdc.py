@@ -133,7 +133,7 @@ def open_target(
         own.append(T.StructField(names.PLACES, partial_changes.places_type(order, nullable(sequence))))
     location = f"{context.places.table}/{FOLDER}"
     columns = T.StructType([*plain, *own, *_COORDINATES])
-    state = prepare(spark, context.files, QueryTable(context.dataset, location, columns))
+    state = prepare(spark, context.files, QueryTable(context.dataset, location, columns, keyed=True))
     return CdcTarget(
         cdc=cdc,
         order=order,

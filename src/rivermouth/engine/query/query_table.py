@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _PROPERTIES = {"delta.checkpointInterval": "100"}
 """Of tables that are committed often, unless the user says another number."""
+_BY_KEY = {"delta.enableDeletionVectors": "true"}
+"""Of tables whose rows are changed by key, as flows have them: a changed row is marked as gone in its file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class QueryTable:
         properties: Delta's table properties.
         comment: Comment on the table.
         at: Where the dataset is defined.
+        keyed: Whether its rows are changed by key.
     """
 
     dataset: str
@@ -49,6 +52,7 @@ class QueryTable:
     properties: Mapping[str, str] = field(default_factory=dict)
     comment: str | None = None
     at: str | None = None
+    keyed: bool = False
 
 
 def prepare(spark: SparkSession, files: LakeFiles, table: QueryTable) -> TableState:
@@ -65,7 +69,7 @@ def prepare(spark: SparkSession, files: LakeFiles, table: QueryTable) -> TableSt
             columns=table.columns,
             partition_by=table.partition_by,
             cluster_by=table.cluster_by,
-            properties={**_PROPERTIES, **table.properties},
+            properties=_properties(table),
             comment=table.comment,
         )
         delta_table.create(spark, table.location, layout, metadata=json.dumps({"rivermouth_dataset": table.dataset}))
@@ -76,6 +80,13 @@ def prepare(spark: SparkSession, files: LakeFiles, table: QueryTable) -> TableSt
         delta_ddl.alter(spark, table.location, added=added, widened=widened)
         return table_state(spark, table.location)
     return state
+
+
+def _properties(table: QueryTable) -> dict[str, str]:
+    """The user's, and those that the user does not set."""
+    mine = {name.lower() for name in table.properties}
+    ours = _PROPERTIES | (_BY_KEY if table.keyed else {})
+    return {name: value for name, value in ours.items() if name.lower() not in mine} | dict(table.properties)
 
 
 def changes(there: StructType, table: QueryTable) -> tuple[list[StructField], list[StructField]]:

@@ -273,6 +273,7 @@ class Resolver:
             properties=properties,
             comment=dataset.comment,
             at=str(dataset.at),
+            keyed=any(each.cdc is not None for each in node.flows),
         )
 
 
