@@ -31,10 +31,15 @@ long: setup .venv/.classes ## Run the tests that take too long for that: more of
 crashes: setup .venv/.classes ## Run all tests that kill and damage, in every combination
 	$(KEEPS_BYTECODE) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "long or not long" tests/crashes $(PYTEST)
 
-databases: ## Install the databases that some tests read, where they are missing (Debian; as root)
+databases: tests/kinesis/node_modules ## Install the servers that some tests read, where they are missing (Debian; as root)
 	@PATH="$$PATH:/usr/sbin:$$(echo /usr/lib/postgresql/*/bin | tr ' ' ':')"; \
 	if command -v initdb >/dev/null && command -v mariadbd >/dev/null; then exit 0; fi; \
 	apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends postgresql mariadb-server
+
+tests/kinesis/node_modules: tests/kinesis/package-lock.json
+	@command -v npm >/dev/null || { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends nodejs npm; }
+	npm ci --prefix tests/kinesis --ignore-scripts --no-audit --no-fund
+	@touch $@
 
 audit: setup .venv/.classes ## Inject faults and count what is lost or doubled; AUDIT="--records 1000000"
 	$(BIN)/python -m tests.audit $(AUDIT)

@@ -50,6 +50,7 @@ def _items() -> Iterator[tuple[str, Any]]:
         ("test_it_runs", compatibility_run.RUN),
         ("test_it_is_refused_by_name_and_line", compatibility_defined.REFUSED),
         ("test_a_source_that_spark_does_not_have_is_refused_by_name_and_line", compatibility_run.FUNCTIONS),
+        ("test_its_options_are_read", compatibility_run.KINESIS),
     ):
         for each in items:
             yield test, each

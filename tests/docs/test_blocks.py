@@ -23,6 +23,7 @@ import yaml
 from confluent_kafka.admin import AdminClient
 from tests.databases import postgres
 from tests.docs.blocks import ROOT, Block, blocks, output_pattern
+from tests.kinesis.server import kinesis
 
 from rivermouth.pipelines.settings.find import SPEC_FILES, find_pipelines
 from rivermouth.project.api import Project
@@ -69,6 +70,10 @@ def test_page(path, tmp_path, request):
         database = {}
         if any("psql" in block.text for block in blocks(path)):
             database = running.enter_context(postgres()).environ
+        if any("boto3" in block.text for block in blocks(path) if "skip" not in block.mark):
+            streams = running.enter_context(kinesis(tmp_path))
+            streams.create("clicks")
+            database = streams.environ
         page = running.enter_context(_Page(tmp_path, servers, database))
         for block in blocks(path):
             if "skip" not in block.mark:

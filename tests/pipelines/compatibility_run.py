@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from tests.pipelines.compatibility_defined import Item, _dp, _sql
 
+from rivermouth.domain.kinesis.options import TRIM_HORIZON, KinesisOptions
+
 BASE = "/data/base"
 ROWS = [
     {"id": 1, "name": "a", "amount": 1.5, "at": "2026-01-01T00:00:00Z", "tags": ["x", "y"], "doc": '{"n": {"m": "5"}}'},
@@ -395,5 +397,24 @@ FUNCTIONS: tuple[Item, ...] = tuple(
         verdict="refused",
         note="Spark has no such source",
     )
-    for name in ("read_kinesis", "read_pulsar", "read_pubsub")
+    for name in ("read_pulsar", "read_pubsub")
+)
+
+KINESIS: tuple[Item, ...] = (
+    _sql(
+        "D",
+        '`read_kinesis()`, `format("kinesis")`',
+        "CREATE STREAMING TABLE t AS SELECT * FROM STREAM read_kinesis(streamName => 'x, y', region => 'eu-central-1', "
+        "initialPosition => 'earliest', maxRecordsPerFetch => 100, awsAccessKey => secret('a', 'k'), "
+        "awsSecretKey => secret('a', 's'));",
+        KinesisOptions(
+            ("x", "y"),
+            "eu-central-1",
+            begin=TRIM_HORIZON,
+            max_records_per_fetch=100,
+            keys={"awsAccessKey": "a/k", "awsSecretKey": "a/s"},
+        ),
+        verdict="differs",
+        note="options of prefetching, of enhanced fan-out and service credentials are refused by name",
+    ),
 )

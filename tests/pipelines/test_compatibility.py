@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 from tests.pipelines.compatibility_defined import DEFINED, REFUSED
-from tests.pipelines.compatibility_run import BASE, ENVIRON, FUNCTIONS, PARAMS, ROWS, RUN, TOPICS
+from tests.pipelines.compatibility_run import BASE, ENVIRON, FUNCTIONS, KINESIS, PARAMS, ROWS, RUN, TOPICS
 
+from rivermouth.domain.kinesis.options import read_options
 from rivermouth.errors import RivermouthError
 from rivermouth.pipelines.python.files import Evaluation
 from rivermouth.pipelines.python.modules import importable
@@ -15,7 +16,7 @@ from rivermouth.pipelines.running.sql_text import _called
 from rivermouth.pipelines.sql.sources import functions
 from rivermouth.testing import run_pipeline
 
-ITEMS = (*DEFINED, *RUN, *REFUSED, *FUNCTIONS)
+ITEMS = (*DEFINED, *RUN, *REFUSED, *FUNCTIONS, *KINESIS)
 
 
 def _definitions(folder, item):
@@ -96,6 +97,13 @@ def test_a_source_that_spark_does_not_have_is_refused_by_name_and_line(item):
         _called(call, _NoSecrets())
     assert str(refused.value).startswith(item.want)
     assert "  at: <sql>:1:" in str(refused.value)
+
+
+@pytest.mark.parametrize("item", KINESIS, ids=[each.name for each in KINESIS])
+def test_its_options_are_read(item):
+    [call] = functions(item.text)
+    assert call.is_streaming
+    assert read_options(call.options(_NoSecrets().secret)) == item.want
 
 
 def test_each_item_is_there_once():

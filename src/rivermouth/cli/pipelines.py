@@ -286,6 +286,7 @@ def plan_text(pipeline: Pipeline, planned: Sequence[PlannedDataset]) -> str:
         lines += ["", f"{each.dataset}: {_KINDS[each.kind]}", f"  at: {each.at}"]
         if each.reads:
             lines.append(f"  reads: {', '.join(each.reads)}")
+        lines += [f"    {note}" for note in each.notes]
         for flow in each.flows:
             name = f" {flow.flow}" if len(each.flows) > 1 else ""
             state = "; keeps state" if flow.is_stateful else ""

@@ -107,3 +107,43 @@ class JdbcSourceUnreadable(RivermouthError):
     code = "JDBC_SOURCE_UNREADABLE"
     what = "{source} cannot be read: {detail}; nothing was read"
     hint = "{fix}"
+
+
+class KinesisSourceInvalid(RivermouthError):
+    """An option of a query over Kinesis is unknown, missing, or has a value that it cannot have."""
+
+    code = "KINESIS_SOURCE_INVALID"
+    what = "{source} cannot be read: {detail}; nothing was read"
+    hint = "{fix}"
+
+
+class KinesisClientMissing(RivermouthError):
+    """The library that reads Kinesis is not installed."""
+
+    code = "KINESIS_CLIENT_MISSING"
+    what = "{source} cannot be read: the package boto3 is not installed{where}; nothing was read"
+    hint = "pip install 'rivermouth[kinesis]'"
+
+
+class KinesisSourceUnreadable(RivermouthError):
+    """Kinesis does not give what is asked for."""
+
+    code = "KINESIS_SOURCE_UNREADABLE"
+    what = "{source} cannot be read: {detail}; nothing was written"
+    hint = "{fix}"
+
+
+class KinesisThrottled(RivermouthError):
+    """Kinesis refuses calls because there are too many, for longer than they are tried again."""
+
+    code = "KINESIS_THROTTLED"
+    what = "{source}: Kinesis refused {call} as too frequent for {seconds} s, in {tries} tries; nothing was written"
+    hint = 'rivermouth run, when fewer others read the stream, or with .option("retryTimeout", "10m")'
+
+
+class KinesisDataLost(RivermouthError):
+    """Records of Kinesis may be gone that the query has not read."""
+
+    code = "KINESIS_DATA_LOST"
+    what = "{source}: {detail}; nothing was written"
+    hint = 'to go on with what is left: .option("failOnDataLoss", "false")'

@@ -56,12 +56,14 @@ class Input:
         stream: Whether it is read as a stream.
         inside: Whether the pipeline makes it.
         location: The folder of a Delta table that the query reads; None where it is none, or it is a view.
+        notes: What a plan says about it.
     """
 
     name: str
     stream: bool
     inside: bool
     location: str | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

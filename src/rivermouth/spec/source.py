@@ -32,6 +32,18 @@ class Source(ConfigModel):
     max_bytes: int = Field(default=64 << 20, gt=0)
     where: str | None = Field(default=None, min_length=1)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _of_pipelines(cls, value: object) -> object:
+        named = [*value, value.get("type")] if isinstance(value, dict) else [value]
+        if "kinesis" in named:
+            msg = (
+                "a flow reads Kafka, and streams of Kinesis are read by pipelines: "
+                "write a pipeline, see docs/how-to/read-a-kinesis-stream.md"
+            )
+            raise ValueError(msg)
+        return value
+
     @model_validator(mode="after")
     def _one(self) -> Self:
         given = [name for name in ("table", "versions_of", "files") if getattr(self, name) is not None]

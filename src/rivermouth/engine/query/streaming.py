@@ -27,6 +27,7 @@ from rivermouth.errors import (
     first_line,
 )
 from rivermouth.ports.internals.query_plans import late_rows
+from rivermouth.ports.kinesis import failures as kinesis_failures
 from rivermouth.ports.lake.query_checkpoint import FixedOffsets, QueryCheckpoint
 from rivermouth.rows import row_expectations
 
@@ -329,6 +330,8 @@ def failure(error: BaseException, run: QueryRun) -> RivermouthError:
         return RowExpectationFailed(flow=context.flow, name=name)
     if run.decoded and (typed := task_failures.failure(text)) is not None:
         return typed
+    if (refused := kinesis_failures.failure(text)) is not None:
+        return refused
     if any(code in text for code in _CHANGED_ROWS):
         return SourceChangedRows(flow=context.flow, detail=first_line(error))
     kind, detail = cause(error)

@@ -6,10 +6,14 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from rivermouth.decoding.jvm.java_objects import java_class
+from rivermouth.domain.kinesis.options import TRIM_HORIZON
+from rivermouth.domain.kinesis.positions import from_body, is_kinesis
 from rivermouth.domain.query.query_entry import read_json
 from rivermouth.pipelines.running.flows.flow_runs import context_of
 from rivermouth.ports.internals import sessions
 from rivermouth.ports.kafka.kafka_cluster import Kafka
+from rivermouth.ports.kinesis.kinesis_client import KinesisClient
+from rivermouth.ports.kinesis.shards import describe, retention_text
 
 if TYPE_CHECKING:
     from rivermouth.engine.query.query_run import QueryContext
@@ -37,6 +41,8 @@ def _lost(loaded: Loaded, context: QueryContext, source: int, offsets: Any) -> s
         return ""
     if set(offsets) == {"logOffset"}:
         return _of_files(loaded, context, source)
+    if is_kinesis(offsets):
+        return _of_kinesis(loaded, offsets)
     if offsets and all(isinstance(each, dict) for each in offsets.values()):
         return _of_kafka(loaded, context, source, offsets)
     return ""
@@ -58,6 +64,21 @@ def _of_kafka(loaded: Loaded, context: QueryContext, source: int, ends: dict[str
             now = first.get(topic, {}).get(int(partition), 0)
             if now > max(offset, 0):
                 return f"{topic}-{partition} begins at offset {now} now, and the table has rows from offset {offset} on"
+    return ""
+
+
+def _of_kinesis(loaded: Loaded, offsets: dict[str, Any]) -> str:
+    """Whether streams have deleted what was there when the query began."""
+    for name, position in from_body(offsets).items():
+        options = next((each for each in loaded.workspace.kinesis_options if name in each.streams), None)
+        if options is None:
+            return f"stream {name} is not read any more"
+        client = KinesisClient(options)
+        found = describe(client, name)
+        oldest = position.begun - found.retention_ms if position.begin == TRIM_HORIZON else int(position.begin)
+        if max(oldest, position.created) < client.now_ms - found.retention_ms:
+            kept = retention_text(found.retention_hours)
+            return f"stream {name} keeps records for {kept}, and the table may have older ones"
     return ""
 
 

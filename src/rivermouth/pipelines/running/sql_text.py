@@ -116,6 +116,10 @@ def _called(call: TableFunction, workspace: SqlSources) -> DataFrame:
         reader = workspace.session.readStream if call.is_streaming else workspace.session.read
         found: DataFrame = reader.format("kafka").options(**given).load()
         return found
+    if call.name == "read_kinesis":
+        reader = workspace.session.readStream if call.is_streaming else workspace.session.read
+        records: DataFrame = reader.format("kinesis").options(**options).load()
+        return records
     if call.name == "table_changes" and (changes := _changes(call, workspace)) is not None:
         return changes
     if call.name == "event_log" and not call.is_streaming:

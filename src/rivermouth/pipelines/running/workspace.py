@@ -46,6 +46,7 @@ from rivermouth.rows import row_expectations
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from rivermouth.domain.kinesis.options import KinesisOptions
     from rivermouth.pipelines.running.given import GivenSources
     from rivermouth.pipelines.running.pipeline import Pipeline
     from rivermouth.pipelines.sql.rewrite import Rewritten
@@ -108,6 +109,7 @@ class Workspace(Reader):
         self._reads: list[Reads] = []
         self._hidden = 0
         self._clusters: list[dict[str, str]] = []
+        self.kinesis_options: list[KinesisOptions] = []
         registry.reader = self
         for name, value in {_CONSTRAINTS: "false", **_STATE, **pipeline.configuration}.items():
             self.session.conf.set(name, value)
@@ -332,9 +334,13 @@ class Workspace(Reader):
         """See ``Catalogue``."""
         return self.pipeline.located(path)
 
-    def reads(self, what: str, *, stream: bool = False) -> None:
+    def reads(self, what: str, *, stream: bool = False, notes: tuple[str, ...] = ()) -> None:
         """See ``Catalogue``."""
-        self.note(Input(what, stream, inside=False))
+        self.note(Input(what, stream, inside=False, notes=notes))
+
+    def kinesis(self, options: KinesisOptions) -> None:
+        """See ``Catalogue``."""
+        self.kinesis_options.append(options)
 
     def note(self, what: Input) -> None:
         """Hears what the query reads which is evaluated now."""

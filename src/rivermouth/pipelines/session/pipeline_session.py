@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -11,14 +12,16 @@ from pyspark.sql.conf import RuntimeConfig
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from rivermouth.decoding.jvm.java_objects import java_session
-from rivermouth.pipelines.session import jdbc_source
+from rivermouth.pipelines.session import jdbc_source, kinesis_source
 from rivermouth.pipelines.session.jdbc_source import JDBC
+from rivermouth.pipelines.session.kinesis_source import KINESIS
 from rivermouth.pipelines.session.local_rows import with_floats
 from rivermouth.pipelines.session.sql_frames import frame_of
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+    from rivermouth.domain.kinesis.options import KinesisOptions
     from rivermouth.pipelines.sql.rewrite import Rewritten
 
 AUTO_LOADER = "cloudfiles"
@@ -39,8 +42,11 @@ class Catalogue(Protocol):
     def located(self, path: str) -> str:
         """A path of Databricks' as one of this lake; others as they are."""
 
-    def reads(self, what: str, *, stream: bool = False) -> None:
-        """Hears of a source that is no dataset of the pipeline."""
+    def reads(self, what: str, *, stream: bool = False, notes: tuple[str, ...] = ()) -> None:
+        """Hears of a source that is no dataset of the pipeline, and what a plan says about it."""
+
+    def kinesis(self, options: KinesisOptions) -> None:
+        """Hears with which options streams of Kinesis are read."""
 
     def kafka(self, options: Mapping[str, str]) -> Mapping[str, str]:
         """Options of Spark's Kafka source, with what the project says of its cluster."""
@@ -158,6 +164,8 @@ class _BatchReader(DataFrameReader):
         elif path is not None:
             path = [self._catalogue.located(each) for each in path]
         said = self._options | {name: _text(value) for name, value in options.items()}
+        if kind == KINESIS:
+            raise kinesis_source.refuse_batch(said)
         self._catalogue.reads(jdbc_source.named(said) if kind == JDBC else f"{kind or 'files'} {path or ''}".strip())
         if kind == JDBC:
             super().options(**jdbc_source.driver_options(said))
@@ -237,6 +245,8 @@ class _StreamReader(DataStreamReader):
             return self._catalogue.files(place or "", given, wanted)
         if kind == JDBC:
             return self._rows_of_database(given)
+        if kind == KINESIS:
+            return self._records_of_kinesis(given)
         what = f"{kind} {given.get('subscribe') or given.get('subscribePattern') or ''}" if kind == "kafka" else None
         self._catalogue.reads(what or f"{kind or 'files'} {place or ''}".strip(), stream=True)
         if kind == "kafka":
@@ -273,6 +283,14 @@ class _StreamReader(DataStreamReader):
         jdbc_source.check_columns(self._spark, options, found.schema)
         return found
 
+    def _records_of_kinesis(self, options: dict[str, str]) -> DataFrame:
+        found, notes = kinesis_source.opened(self._spark, options)
+        self._catalogue.reads(found.name, stream=True, notes=notes)
+        self._catalogue.kinesis(found)
+        super().format(kinesis_source.SOURCE)
+        super().options(**options)
+        return super().load()
+
     def _at(self, path: str) -> str:
         found = self._catalogue.located(path)
         self._catalogue.reads(f"files {found}", stream=True)
@@ -280,6 +298,8 @@ class _StreamReader(DataStreamReader):
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return json.dumps(value)
     return ("true" if value else "false") if isinstance(value, bool) else str(value)
 
 

@@ -1,0 +1,1 @@
+"""Kinesis: its client, what a batch reads, and the data source of Spark."""
