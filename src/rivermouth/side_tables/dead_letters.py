@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 from rivermouth.domain.delta.table_transaction import TableTransaction
 from rivermouth.names import COORDINATES
 from rivermouth.ports.delta import delta_append, delta_ddl, delta_table
+from rivermouth.ports.delta.added_rows import rows_behind
 from rivermouth.ports.delta.table_ledger import app_id
 from rivermouth.ports.internals import delta_snapshot
 from rivermouth.rows import explode
+from rivermouth.rows.columns.codegen import by_reference
 from rivermouth.rows.dead_letter import COLUMNS, POSITION, WHY
 
 if TYPE_CHECKING:
@@ -121,6 +123,20 @@ class DeadLetterTable:
         """All dead letters of the table, whatever their status."""
         found = self._spark.read.format("delta").load(self.location)
         return explode.with_position(found) if POSITION in self._columns.fields else found
+
+    def after(self, entry: int) -> DataFrame:
+        """The dead letters of the ledger entries behind one, whatever their status."""
+
+        def is_known(metadata: str) -> bool:
+            try:
+                return int(json.loads(metadata)["entry"]) <= entry
+            except (ValueError, KeyError, TypeError):
+                return False  # the commit is no batch's: a replay, or maintenance
+
+        found = rows_behind(self._spark, self._files, self.location, is_known)
+        return (self.frame() if found is None else found).where(
+            f"batch > {by_reference(f'CAST({entry} AS BIGINT)', 'kafka_partition')}"
+        )
 
     def mark(self, verdicts: DataFrame) -> None:
         """Sets what became of open dead letters.

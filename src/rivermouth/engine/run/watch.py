@@ -18,7 +18,6 @@ from rivermouth.engine.events import BrokerAway, BrokerBack, DeadLettersMany, Ev
 from rivermouth.errors import RivermouthError
 from rivermouth.ports.kafka.kafka_cluster import Kafka
 from rivermouth.ports.spark.session import has_ended
-from rivermouth.rows.columns.codegen import by_reference
 
 if TYPE_CHECKING:
     from rivermouth.engine.flow.orders import Job
@@ -142,9 +141,7 @@ def _reasons(run: FlowRun, since: int) -> tuple[LetterReason, ...]:
     """The most frequent reasons of the dead letters after an entry; none where they cannot be read."""
     columns = ("reason", "field", "failed_expectations")
     try:
-        letters = run.dead_letters.frame().where(
-            f"batch > {by_reference(f'CAST({since} AS BIGINT)', 'kafka_partition')}"
-        )
+        letters = run.dead_letters.after(since)
         found = letters.groupBy(*columns).count().orderBy(F.desc("count"), *columns).limit(_REASONS).collect()
     except (PySparkException, Py4JJavaError):
         # The next batch says what is wrong with the lake; the share is told all the same.

@@ -133,18 +133,34 @@ def register_table(spark: SparkSession, flow: Flow, places: FlowPlaces) -> None:
         TableMismatch: The catalog has a table of that name elsewhere, or does not take it.
         MetastoreUnavailable: The metastore cannot be reached, or another process has the embedded one open.
     """
-    name = places.registered
-    if name is None:
-        return
+    if places.registered is not None:
+        register(spark, places.registered, places.table, flow=flow.name)
+
+
+def register(spark: SparkSession, name: str, location: str, *, flow: str) -> None:
+    """Makes a table known in a catalog.
+
+    Args:
+        spark: Any session of Spark's own.
+        name: ``catalog.schema.table``.
+        location: Its folder; it is there.
+        flow: The flow, or the dataset of a pipeline, that writes it.
+
+    Raises:
+        TableMismatch, MetastoreUnavailable: As ``register_table``.
+
+    Guarantees:
+        Run twice: as once. The table itself is not changed.
+    """
     try:
-        found = delta_ddl.register(spark, name, places.table)
+        found = delta_ddl.register(spark, name, location)
     except PySparkException as error:
         if _NO_METASTORE in str(error):
-            raise MetastoreUnavailable(flow=flow.name, table=name) from error
-        raise TableMismatch(flow=flow.name, table=name, detail=first_line(error)) from error
-    if found.removeprefix("file:").rstrip("/") != places.table:
-        detail = f"the catalog has it at {found}, the flow writes to {places.table}"
-        raise TableMismatch(flow=flow.name, table=name, detail=detail)
+            raise MetastoreUnavailable(flow=flow, table=name) from error
+        raise TableMismatch(flow=flow, table=name, detail=first_line(error)) from error
+    if found.removeprefix("file:").rstrip("/") != location.removeprefix("file:").rstrip("/"):
+        detail = f"the catalog has it at {found}, the flow writes to {location}"
+        raise TableMismatch(flow=flow, table=name, detail=detail)
 
 
 def table_changes(

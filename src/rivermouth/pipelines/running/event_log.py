@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     from rivermouth.pipelines.spec import EventHook
 
 _MANY: Final = 1000
+_PROPERTIES: Final = {
+    # A commit for each update: at Delta's own interval each tenth of them would take some seconds.
+    "delta.checkpointInterval": "100",
+    "delta.dataSkippingStatsColumns": "timestamp",
+}
 
 
 @dataclass(slots=True)
@@ -137,7 +142,7 @@ class EventLog:
         spark, location = self._loaded.workspace.session, self._loaded.pipeline.event_log
         if not delta_table.exists(self._loaded.workspace.files_of_lake, location):
             comment = f"Events of pipeline {self._loaded.pipeline.name}"
-            layout = delta_table.TableLayout(COLUMNS, comment=comment)
+            layout = delta_table.TableLayout(COLUMNS, comment=comment, properties=_PROPERTIES)
             delta_table.create(spark, location, layout, metadata="{}")
         spark.createDataFrame(rows, COLUMNS).coalesce(1).write.format("delta").mode("append").save(location)
 

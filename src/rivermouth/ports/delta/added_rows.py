@@ -1,19 +1,21 @@
-"""The rows that one commit added to a Delta table."""
+"""The rows that commits added to a Delta table."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
-from urllib.parse import unquote
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
-
-from rivermouth.ports.delta.delta_table import actions_of
+from rivermouth.ports.delta.delta_table import actions_of, commit_versions
+from rivermouth.ports.internals.delta_snapshot import rows_of_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from rivermouth.ports.lake.lake_files import LakeFiles
+
+_MANY: Final = 50
+"""Commits. To read so many of them one by one is slower than to let Spark look for the files."""
 
 
 def added_rows(spark: SparkSession, files: LakeFiles, location: str, version: int) -> DataFrame | None:
@@ -26,12 +28,49 @@ def added_rows(spark: SparkSession, files: LakeFiles, location: str, version: in
         version: Of a commit that only added rows.
 
     Raises:
-        AnalysisException: The version can no longer be read.
+        Py4JJavaError: The version can no longer be read.
     """
+    added = [
+        line for line, action in _actions(files, location, version) if action.get("add", {}).get("dataChange", False)
+    ]
+    return rows_of_files(spark, location, version, added) if added else None
+
+
+def rows_behind(
+    spark: SparkSession, files: LakeFiles, location: str, is_known: Callable[[str], bool]
+) -> DataFrame | None:
+    """The rows in the files that the newest commits added; None where the log is too short, or they are too many.
+
+    Args:
+        spark: A session.
+        files: Where the table lies.
+        location: The table's folder.
+        is_known: Says of the user metadata of a commit whether the rows are wanted that came after it.
+    """
+    versions = commit_versions(files, location)
+    commits: list[list[tuple[str, dict[str, Any]]]] = []
+    for version in reversed(versions[-_MANY:]):
+        actions = _actions(files, location, version)
+        told = (action["commitInfo"].get("userMetadata") for _, action in actions if "commitInfo" in action)
+        if is_known(str(next(told, ""))):
+            return rows_of_files(spark, location, versions[-1], _remaining(commits[::-1]))
+        commits.append(actions)
+        if version == 0:
+            return rows_of_files(spark, location, versions[-1], _remaining(commits[::-1]))
+    return None
+
+
+def _remaining(commits: list[list[tuple[str, dict[str, Any]]]]) -> list[str]:
+    """The actions that added the files which are there after all the commits, the oldest of which is the first."""
+    there: dict[str, str] = {}
+    for actions in commits:
+        for _, action in actions:
+            there.pop(action.get("remove", {}).get("path", ""), None)
+        there |= {action["add"]["path"]: line for line, action in actions if "add" in action}
+    return list(there.values())
+
+
+def _actions(files: LakeFiles, location: str, version: int) -> list[tuple[str, dict[str, Any]]]:
+    """The actions of a commit, each as its text and what it says."""
     text = files.read(f"{location.rstrip('/')}/_delta_log/{version:020d}.json") or ""
-    added = [body for line in actions_of(text) if (body := json.loads(line).get("add")) and body["dataChange"]]
-    if not added:
-        return None
-    names = [unquote(body["path"]).rsplit("/", 1)[-1] for body in added]
-    table = spark.read.format("delta").option("versionAsOf", version).load(location)
-    return table.where(F.col("_metadata.file_name").isin(names))
+    return [(line, json.loads(line)) for line in actions_of(text)]

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from rivermouth.decoding.jvm.java_objects import java_class, java_session
+from rivermouth.decoding.jvm.java_objects import java_class, java_session, jvm
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 
@@ -22,15 +24,41 @@ def table_state(spark: SparkSession, location: str) -> TableState:
     snapshot = log.update(False, none, none)
     from pyspark.sql.types import StructType  # noqa: PLC0415 - only for the annotation elsewhere
 
-    metadata = snapshot.metadata()
+    # As one text: each value alone would be a call of the JVM.
+    metadata = json.loads(snapshot.metadata().json())["metaData"]
     return TableState(
-        table_id=metadata.id(),
+        table_id=metadata["id"],
         version=snapshot.version(),
-        columns=StructType.fromJson(json.loads(metadata.schemaString())),
-        partition_by=tuple(_members(metadata.partitionColumns())),
-        properties=_mapping(metadata.configuration()),
+        columns=StructType.fromJson(json.loads(metadata["schemaString"])),
+        partition_by=tuple(metadata.get("partitionColumns", ())),
+        properties=metadata.get("configuration", {}),
         transactions=_Transactions(snapshot),
     )
+
+
+def rows_of_files(spark: SparkSession, location: str, version: int, added: Sequence[str]) -> DataFrame:
+    """The rows of data files that are named, without a job that looks for them in the log.
+
+    Args:
+        spark: A session.
+        location: The table's folder.
+        version: The one whose columns the rows have.
+        added: The actions that added the files, as the log has them.
+
+    Raises:
+        Py4JJavaError: The version can no longer be read.
+    """
+    from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame  # noqa: PLC0415 - needs no JVM elsewhere
+
+    delta = "org.apache.spark.sql.delta"
+    log = java_class(spark, f"{delta}.DeltaLog").forTable(java_session(spark), location)
+    none = java_class(spark, "scala.Option").empty()
+    snapshot = log.update(False, none, none)
+    if snapshot.version() != version:
+        snapshot = log.getSnapshotAt(version, none, none, False)
+    read = java_class(spark, f"{delta}.actions.Action").fromJson
+    files = jvm(spark).PythonUtils.toSeq([read(line) for line in added])
+    return ClassicDataFrame(log.createDataFrame(snapshot, files, False, none), spark)
 
 
 @dataclass(frozen=True, slots=True)
