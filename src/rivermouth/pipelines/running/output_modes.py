@@ -32,6 +32,16 @@ def sink_output_mode(flow: FlowNode, frame: DataFrame) -> OutputMode:
     return "complete" if needs_whole_result(frame) else "append"
 
 
+def check_table_mode(flow: FlowNode, frame: DataFrame, *, is_alone: bool) -> None:
+    """Nothing, if Spark runs the query of a flow into a table in its output mode; see ``output_mode``.
+
+    Raises:
+        WatermarkMissing, AnalysisException: As ``check_output_mode``.
+    """
+    if frame.isStreaming and refused_stream(frame, "append") is not None:
+        check_output_mode(frame, output_mode(flow, frame, is_alone=is_alone), flow)
+
+
 def check_output_mode(frame: DataFrame, mode: OutputMode, flow: FlowNode) -> None:
     """Nothing, if Spark runs the query in that mode.
 
