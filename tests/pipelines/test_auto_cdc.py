@@ -3,6 +3,7 @@
 import random
 
 import pytest
+from deltalake import DeltaTable
 
 CDC = """
 from pyspark import pipelines as dp
@@ -131,7 +132,7 @@ def next_snapshot(latest):
 
 dp.create_streaming_table("newest")
 dp.create_auto_cdc_from_snapshot_flow(target="newest", source=next_snapshot, keys=["id"])
-dp.create_streaming_table("versions")
+dp.create_streaming_table("versions", table_properties={"delta.enabledeletionvectors": "false"})
 snapshots = {"snapshot_and_version": next_snapshot, "keys": ["id"], "stored_as_scd_type": 2}
 dp.apply_changes_from_snapshot("versions", **snapshots, name="v")
 """,
@@ -147,3 +148,7 @@ dp.apply_changes_from_snapshot("versions", **snapshots, name="v")
         (4, "d", 1, None),
     ]
     assert folder.run()["newest"].counts.read == 0
+    lake = folder.folder / "lake/default"
+    properties = {name: DeltaTable(lake / name).metadata().configuration for name in ("newest", "versions")}
+    marked = {name: found.get("delta.enableDeletionVectors", "false") for name, found in properties.items()}
+    assert marked == {"newest": "true", "versions": "false"}
