@@ -33,7 +33,7 @@ from rivermouth.pipelines.python.registry import Reader, Registry, collecting
 from rivermouth.pipelines.running.pipeline import file_name
 from rivermouth.pipelines.running.reads import Evaluated, Reads
 from rivermouth.pipelines.running.sql_text import spark_sql
-from rivermouth.pipelines.session import decoded_records
+from rivermouth.pipelines.session import decoded_records, encoded_values
 from rivermouth.pipelines.session.pipeline_session import PipelineSession, is_unknown_table
 from rivermouth.pipelines.session.sql_frames import frame_of
 from rivermouth.pipelines.spec import Query, SourceLine, SqlQuery
@@ -44,7 +44,7 @@ from rivermouth.ports.kafka.kafka_source import FETCH_MAX_WAIT_MS
 from rivermouth.rows import row_expectations
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Column, SparkSession
 
     from rivermouth.domain.kinesis.options import KinesisOptions
     from rivermouth.pipelines.running.given import GivenSources
@@ -198,13 +198,20 @@ class Workspace(Reader):
 
     def decode(self, frame: DataFrame, settings: Mapping[str, Any]) -> DataFrame:
         """See ``Reader``."""
-        if not self._reads:
-            detail, fix = (
-                "it is called outside of a query",
-                "call it in the function that returns the rows of a dataset",
-            )
-            raise DefinitionInvalid(at=str(self.registry.here()), definition="decode", detail=detail, fix=fix)
-        return decoded_records.decoded(self.pipeline, frame, settings, self._reads[-1], self.registry.here())
+        reads = self._within_query("decode")
+        return decoded_records.decoded(self.pipeline, frame, settings, reads, self.registry.here())
+
+    def encode(self, frame: DataFrame, settings: str | Mapping[str, Any]) -> Column:
+        """See ``Reader``."""
+        reads = self._within_query("encode")
+        return encoded_values.encoded(self.pipeline, frame, settings, reads, self.registry.here())
+
+    def _within_query(self, function: str) -> Reads:
+        if self._reads:
+            return self._reads[-1]
+        detail = "it is called outside of a query"
+        fix = "call it in the function that returns the rows of a dataset"
+        raise DefinitionInvalid(at=str(self.registry.here()), definition=function, detail=detail, fix=fix)
 
     def read(self, name: str, *, stream: bool) -> DataFrame:
         """See ``Reader``."""
