@@ -55,7 +55,7 @@ def append_flow(target: Any = None, /, **arguments: Any) -> Any:
 
 
 def update_flow(target: Any = None, /, **arguments: Any) -> Any:
-    """Defines a flow whose query is written in update mode; only a sink can take it."""
+    """Defines a flow whose query is written in update mode, into a sink, or by its ``keys`` into a table."""
     return _flow("update_flow", "update", target, arguments)
 
 
@@ -64,7 +64,7 @@ def _flow(what: str, kind: FlowKind, target: Any, arguments: dict[str, Any]) -> 
     target = arguments.pop("target", None) if target is None else target
     if not isinstance(target, str):
         raise invalid(registry, what, "target is missing", f'@dp.{what}(target="orders")')
-    known = ("target", "name", "comment", "spark_conf", "once")
+    known = ("target", "name", "comment", "spark_conf", "once", *(("keys",) if kind == "update" else ()))
     unknown_arguments(registry, f"{what} into {target}", {k: v for k, v in arguments.items() if k not in known}, known)
 
     def decorate(function: Function) -> Function:
@@ -77,6 +77,7 @@ def _flow(what: str, kind: FlowKind, target: Any, arguments: dict[str, Any]) -> 
                 at=registry.here(),
                 once=bool(arguments.get("once")),
                 comment=arguments.get("comment"),
+                keys=column_names(registry, f"{what} into {target}", "keys", arguments.get("keys")),
             )
         )
         return function
