@@ -18,6 +18,7 @@ from rivermouth.cli import kinds as kinds_command
 from rivermouth.cli import main as main_module
 from rivermouth.cli.main import cli, invoke
 from rivermouth.cli.output import count, plain, to_json
+from rivermouth.cli.pipelines import SettingsChoice, are_alone, meant
 from rivermouth.cli.text_table import columns
 from rivermouth.cli.words import COMMANDS, OPTIONS
 from rivermouth.errors import ProjectInvalid, ProjectNotFound, ProjectProblems
@@ -292,6 +293,25 @@ def test_commands_about_flows_say_so_where_only_a_pipeline_is(here, capsys):
             "; nothing was read\n"
             "  hint: for a pipeline: rivermouth validate, plan, run, status, audit, dead-letters, tables describe\n"
         ),
+    )
+
+
+def test_settings_of_a_pipeline_that_are_named_mean_that_alone(here, capsys):
+    """A project file with flows is beside them, which gives the lake."""
+    flows = "flows:\n  a: {topics: [a], format: raw, table: b.c}\n"
+    (here / "rivermouth.yml").write_text(f"lake: ./lake\nkafka: {{bootstrap_servers: x:1}}\n{flows}")
+    (here / "code.sql").write_text("CREATE MATERIALIZED VIEW v AS SELECT 1 AS a;\n")
+    (here / "mine.yml").write_text("name: shop\nlibraries: [{file: {path: code.sql}}]\n")
+    assert said(capsys, "status", "-f", "mine.yml") == (0, "pipeline shop: no update has run yet\n", "")
+    assert said(capsys, "audit", "-f", "mine.yml")[1].startswith("pipeline shop: nothing to audit")
+    assert said(capsys, "dead-letters", "list", "-f", "mine.yml") == (0, "no dead letters\n", "")
+    pipelines, flows = meant("mine.yml", (), SettingsChoice())
+    assert are_alone("mine.yml", (), pipelines, flows)
+    (here / "mine.yml").rename(here / "pipeline.yml")
+    assert said(capsys, "audit", "-f", ".") == (
+        1,
+        "",
+        "[PROJECT_INVALID] . is a folder; nothing was run\n  hint: name the file in it: rivermouth.yml\n",
     )
 
 

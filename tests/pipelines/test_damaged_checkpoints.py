@@ -1,9 +1,13 @@
 """Checkpoints whose files are cut off or hold something else: a query ends right, or says what can be done."""
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
+
+from rivermouth.ports.lake.lake_files import LocalFiles
+from rivermouth.ports.lake.query_checkpoint import QueryCheckpoint
 
 PYTHON = """
 from pyspark import pipelines as dp
@@ -110,3 +114,53 @@ def test_the_hints_of_lost_positions_work(folder):
     assert folder.rows("default.sums", "id, count") == [(0, 1), (1, 1)]
     assert folder.rows("copies") == [(0,), (0,), (1,)]
     assert not any(each.counts.read for each in folder.run().values())
+
+
+def test_lists_of_files_that_end_too_early(folder):
+    """Cut at the end of a line, in a store without files of checksums: Spark would read the last file again."""
+    folder.write("src/a.py", PYTHON)
+    for number in range(4):
+        folder.feed(f"in/{number}.json", {"id": number})
+        if number > 1:  # two files in the first batch
+            folder.run(refresh=("plain", "sums", "keyed"))
+    lists = sorted((folder.folder / STATE).glob("default.*/*/sources/0/0"))
+    assert len(lists) == 3
+    for path in lists:
+        path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+        path.write_text(path.read_text().rsplit("\n", 1)[0])
+    folder.feed("in/4.json", {"id": 4})
+    found = folder.run(refresh=("plain", "sums", "keyed"))
+    assert {name: each.error and each.error.code for name, each in found.items()} == {
+        "plain": None,
+        "sums": "QUERY_STATE_LOST",
+        "keyed": None,
+    }
+    assert "its lists have 3 source files, and 4 were read" in str(found["sums"].error)
+    ids = [(number,) for number in range(5)]
+    assert folder.rows("default.plain") == folder.rows("default.keyed") == ids
+    made = [each.reason for each in folder.events if hasattr(each, "aside")]
+    assert made == ["its lists have 3 source files, and 4 were read"] * 2
+    assert not any(each.counts.read for each in folder.run(refresh=("plain", "keyed")).values())
+
+
+def test_files_are_counted_in_compact_lists_and_behind_them(tmp_path):
+    """As Spark writes them: each tenth list has all that came before it, too."""
+    checkpoint = QueryCheckpoint(LocalFiles(), str(tmp_path))
+
+    def line(number):
+        return json.dumps({"path": f"file:/in/{number}", "timestamp": 1, "batchId": number})
+
+    sources = tmp_path / "sources/1"
+    sources.mkdir(parents=True)
+    (tmp_path / "offsets").mkdir()
+    for number in range(13):
+        lines = map(line, range(10)) if number == 9 else [line(number)]
+        (sources / (f"{number}.compact" if number == 9 else f"{number}")).write_text("\n".join(["v1", *lines]))
+    for batch, end in ((3, 3), (9, 9), (12, 12)):
+        offsets = ["v1", "{}", '{"t":{"0":1}}', json.dumps({"logOffset": end})]
+        (tmp_path / f"offsets/{batch}").write_text("\n".join(offsets))
+        assert checkpoint.lacks_files(batch, end + 1) == ""
+    assert checkpoint.lacks_files(12, 14) == "its lists have 13 source files, and 14 were read"
+    assert checkpoint.lacks_files(11, 12) == "a list of source files has an unknown form"
+    (sources / "9.compact").write_text("v1\n{no")
+    assert checkpoint.lacks_files(12, 13) == "a list of source files has an unknown form"

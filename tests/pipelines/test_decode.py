@@ -5,7 +5,7 @@ import pytest
 from rivermouth.cli.letter_text import row_json, row_text
 from rivermouth.cli.main import invoke
 from rivermouth.domain.query.query_entry import QueryCounts
-from rivermouth.errors import DefinitionInvalid
+from rivermouth.errors import DefinitionInvalid, RecordsNotReplayed
 from rivermouth.pipelines import commands, dead_letters
 from rivermouth.pipelines.audit import audited
 
@@ -131,8 +131,20 @@ def assert_commands(folder, capsys, monkeypatch):
     assert (body["row"], body["record"]["value"], body["record"]["key_base64"]) == (None, '{"id": "x"}', "azE=")
     [replayed] = dead_letters.replayed(pipeline, ["orders"])
     assert (replayed.tried, replayed.replayed, replayed.remaining) == (2 * many, 0, 2 * many)
-    assert dead_letters.discarded(pipeline, ["newest"]) == {"newest": 3 * many}
+    assert replayed.not_decoded == 2 * many
+    with pytest.raises(RecordsNotReplayed) as refused:
+        dead_letters.replayed(pipeline, ["sums"])
+    text = (
+        "[RECORDS_NOT_REPLAYED] dead letters of {} are not replayed: {} of them were not decoded, and a replay "
+        "writes rows of the query; they stay open\n"
+        "  hint: rivermouth run --full-refresh {}, once its decode(...) fits them"
+    )
+    assert str(refused.value) == text.format("sums", 3 * many, "sums")
     monkeypatch.chdir(folder.folder)
+    assert invoke(["dead-letters", "replay", "orders", "--dry-run"]) == 0
+    would = f"orders: {2 * many} dead letters tried, 0 would be in the table, {2 * many} still fail\n"
+    assert capsys.readouterr().out == would + text.format("orders", 2 * many, "orders") + "\n"
+    assert dead_letters.discarded(pipeline, ["newest"]) == {"newest": 3 * many}
     assert invoke(["dead-letters", "discard", "newest", "--reason", "FIELD_TYPE"]) == 2
     assert "--reason is about flows; dead letters of a pipeline are chosen by --expectation." in capsys.readouterr().err
 

@@ -1,9 +1,16 @@
 """What ends a flow of a pipeline: a typed error with the user's line; what was committed stays, and others go on."""
 
+import os
+import threading
+import time
+
 import pytest
 
 from rivermouth.cli.main import invoke
 from rivermouth.errors import RivermouthError
+from rivermouth.pipelines import commands
+from rivermouth.pipelines.selection import Selection
+from rivermouth.project.commands.managed_session import RunHooks
 
 
 def test_queries_fail_with_the_users_line_and_others_go_on(folder):
@@ -159,3 +166,71 @@ def test_the_shell_says_what_was_done_and_what_was_not(folder, capsys, monkeypat
         "  at: src/b.sql:2:15\n"
         "  hint: write event_log('shop')\n"
     )
+
+
+FAILING = """
+import pathlib
+from pyspark import pipelines as dp
+from pyspark.sql.functions import udf
+
+@udf("bigint")
+def checked(id):
+    if pathlib.Path("{folder}/bad").exists() and id > 1:
+        raise ValueError("bad")
+    return id
+
+@dp.table(spark_conf={{"pipelines.trigger.interval": "1 second"}})
+def numbers():
+    files = spark.readStream.schema("id bigint").option("maxFilesPerTrigger", 1).json("in")
+    return files.select(checked("id").alias("id"))
+
+@dp.foreach_batch_sink
+def copies(frame, number):
+    frame.collect()
+
+@dp.append_flow(target="copies", name="copy")
+def copy():
+    return numbers()
+"""
+
+
+def test_batches_before_a_failure_count_in_the_outcome(folder):
+    folder.write("src/a.py", FAILING.format(folder=folder.folder))
+
+    def feed(number, *rows):
+        """Spark takes the oldest file first."""
+        folder.feed(f"in/{number}.json", *rows)
+        at = time.time() - 100 + number
+        os.utime(folder.folder / f"in/{number}.json", (at, at))
+
+    feed(1, {"id": 1}, {"id": 1})
+    feed(2, {"id": 2})
+    folder.write("bad", "")
+    found = folder.run()
+    assert {name: (each.result, each.counts.read, each.counts.written) for name, each in found.items()} == {
+        "numbers": ("failed", 2, 2),
+        "copies": ("failed", 2, 2),
+    }
+    # A flow that goes on is tried again.
+    (folder.folder / "bad").unlink()
+    events, hooks, outcomes = [], RunHooks(), []
+    options = commands.UpdateOptions(Selection(refresh=("numbers",)), follow=True, listener=events.append)
+    work = threading.Thread(target=lambda: outcomes.extend(commands.run(folder.pipeline(), options, hooks)))
+    work.start()
+
+    def until(condition):
+        deadline = time.monotonic() + 120
+        while not condition():
+            assert work.is_alive()
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+    until(lambda: len(folder.rows("default.numbers")) == 3)
+    folder.write("bad", "")
+    feed(3, {"id": 3}, {"id": 3})
+    until(lambda: any(hasattr(each, "wait_s") for each in events))
+    (folder.folder / "bad").unlink()
+    until(lambda: len(folder.rows("default.numbers")) == 5)
+    hooks.stop.ask()
+    work.join(60)
+    assert [(each.result, each.counts.read) for each in outcomes] == [("completed", 3)]

@@ -136,3 +136,112 @@ def test_dead_letters_of_batches_that_cannot_come_again(folder):
     assert folder.plan()["streamed"].flows[0].action == "nothing"
     assert folder.run(refresh=("streamed",))["streamed"].reason == "it has run"
     assert folder.rows("default.streamed") == [(2,), (4,)]
+
+
+VIEWS = """
+from pyspark import pipelines as dp
+
+@dp.table
+def source():
+    return spark.readStream.schema("id bigint").json("in")
+
+@dp.materialized_view
+@dp.expect_or_dead_letter("good", "id % 2 = 0")
+def copied():
+    return spark.read.table("source")
+
+@dp.materialized_view
+@dp.expect_or_dead_letter("good", "id % 2 = 0")
+def counted():
+    return spark.read.table("source").groupBy("id").count()
+"""
+
+
+def test_dead_letters_of_views_come_though_the_refresh_ended_behind_its_commit(folder):
+    folder.write("src/a.py", VIEWS)
+    views = ("copied", "counted")
+
+    def ended():
+        def end(step):
+            if step == "dead_letters":
+                raise RuntimeError(step)
+
+        found = folder.run(step=end)
+        assert {name: each.result for name, each in found.items()} == {
+            "source": "completed",
+            **dict.fromkeys(views, "failed"),
+        }
+        return found
+
+    folder.feed("in/1.json", {"id": 1}, {"id": 2})
+    ended()
+    found = folder.run()
+    assert {name: found[name].reason for name in views} == dict.fromkeys(
+        views, "dead letters of its newest refresh are missing"
+    )
+    assert [letters(folder, name) for name in views] == [[(1,)], [(1,)]]
+    # Behind an increment, with more rows before the next refresh.
+    folder.feed("in/2.json", {"id": 3}, {"id": 4})
+    assert [each.refresh for each in folder.events if hasattr(each, "refresh")] == ["full", "full"]
+    ended()
+    assert [each.refresh for each in folder.events if hasattr(each, "refresh")].count("append") == 1
+    folder.feed("in/3.json", {"id": 5}, {"id": 6})
+    folder.run()
+    assert [letters(folder, name) for name in views] == [[(1,), (3,), (5,)]] * 2
+    assert [folder.rows(f"default.{name}", "id") for name in views] == [[(2,), (4,), (6,)]] * 2
+    assert {name: each.refresh for name, each in folder.run().items()} == {
+        "source": "",
+        **dict.fromkeys(views, "nothing"),
+    }
+
+
+MERGES = """
+import pathlib
+from pyspark import pipelines as dp
+
+for name in ("newest", "versions", "filled"):
+    dp.create_streaming_table(name)
+
+@dp.temporary_view
+def source():
+    return spark.read.schema("id bigint, name string").json("{folder}/now")
+
+dp.create_auto_cdc_from_snapshot_flow("newest", "source", keys=["id"])
+dp.create_auto_cdc_from_snapshot_flow("versions", "source", keys=["id"], stored_as_scd_type=2)
+dp.create_auto_cdc_flow("filled", "source", keys=["id"], sequence_by="id", once=True)
+"""
+
+
+def test_changes_that_cannot_come_again_end_right_between_their_two_merges(folder):
+    """The table behind the target has the first try, whose source is another one at the next run."""
+    folder.write("src/a.py", MERGES.format(folder=folder.folder))
+    folder.feed("now/1.json", {"id": 1, "name": "a"}, {"id": 2, "name": "b"}, {"id": 3, "name": "c"})
+
+    def end(step):
+        if step == "write":
+            raise RuntimeError(step)
+
+    assert {each.result for each in folder.run(step=end).values()} == {"failed"}
+    folder.feed("now/1.json", {"id": 1, "name": "a"}, {"id": 2, "name": "z"}, {"id": 4, "name": "d"})
+    found = folder.run()
+    assert {name: each.error and str(each.error) for name, each in found.items()} == dict.fromkeys(found)
+    rows = [(1, "a"), (2, "z"), (4, "d")]
+    assert folder.rows("default.newest") == rows
+    versions = folder.rows("default.versions", 'id, name, "__END_AT" IS NULL')
+    assert versions == [(1, "a", True), (2, "b", False), (2, "z", True), (3, "c", False), (4, "d", True)]
+    filled = folder.rows("default.filled")
+    assert [row for row in filled if row[0] in (1, 4)] == [(1, "a"), (4, "d")]
+    assert filled == folder.rows("default.filled._auto_cdc", "id, name")
+    assert {each.counts.read for each in found.values()} == {3}
+    # As if nothing had been: the next snapshot takes what is gone out.
+    folder.feed("now/1.json", {"id": 2, "name": "z"})
+    folder.run()
+    assert folder.rows("default.newest") == [(2, "z")]
+    assert folder.rows("default.versions", 'id, name, "__END_AT" IS NULL') == [
+        (1, "a", False),
+        (2, "b", False),
+        (2, "z", True),
+        (3, "c", False),
+        (4, "d", False),
+    ]
+    assert folder.rows("default.filled") == filled

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -122,6 +123,9 @@ def test_a_query_that_differs_in_its_last_column_alone_is_another(spark):
 
     found = [printed(query(last)) for last in ("1", "1", "2")]
     assert found[0] == found[1] != found[2]
+    # Flows of one session write theirs down side by side.
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(printed, [query("1")] * 40)) == {found[0]}
 
 
 def printed(frame):

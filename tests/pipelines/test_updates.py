@@ -82,7 +82,7 @@ def test_rows_are_written_once_and_counted_and_views_follow(numbers):
     assert {each.counts.read for each in found.values()} == {0}
     assert {name: each.reason for name, each in found.items()} == {
         "bronze": "",
-        **dict.fromkeys(["silver", "gold.named"], "no table that it reads has a new version"),
+        **dict.fromkeys(["silver", "gold.named"], "nothing that it reads has new rows"),
         "totals": "no table that it reads has new rows",
     }
     totals = numbers.plan()["totals"].flows[0]

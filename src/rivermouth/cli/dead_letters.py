@@ -14,6 +14,7 @@ from rivermouth.cli.options import Timestamp, WholeNumber, with_flows, with_proj
 from rivermouth.cli.output import Output, count, plain
 from rivermouth.cli.pipelines import SettingsChoice, has_flows, meant, with_settings
 from rivermouth.cli.text_table import columns
+from rivermouth.errors import RecordsNotReplayed
 
 if TYPE_CHECKING:
     from rivermouth.engine.query.replay_letters import ReplayedRows
@@ -178,7 +179,7 @@ def replay(
     to do it between two batches.
 
     Of a pipeline's table those rows are written that meet its expectations of now. A materialized view and a target of
-    AUTO CDC are left out.
+    AUTO CDC are left out, and so are records that a query could not decode.
     """
     from rivermouth.cli.event_text import replayed_text
     from rivermouth.pipelines import dead_letters as of_pipelines
@@ -286,7 +287,10 @@ def _where(file: str, names: tuple[str, ...], settings: SettingsChoice) -> _Wher
 def _replayed_rows(done: ReplayedRows) -> str:
     would = "would be " if done.dry_run else ""
     left = f", {done.remaining:,} still fail" if done.remaining else ""
-    return f"{done.table}: {count(done.tried, 'dead letter')} tried, {done.replayed:,} {would}in the table{left}"
+    text = f"{done.table}: {count(done.tried, 'dead letter')} tried, {done.replayed:,} {would}in the table{left}"
+    if not done.not_decoded:
+        return text
+    return f"{text}\n{RecordsNotReplayed(dataset=done.table, records=done.not_decoded)}"
 
 
 def _filter(chosen: dict[str, Any]) -> DeadLetterFilter:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
+from rivermouth.cli.options import FILE_NAME
 from rivermouth.cli.output import Output, count, plain
 from rivermouth.cli.text_table import columns
 from rivermouth.errors import FlowsNotFound, ProjectNotFound, RivermouthError
@@ -150,11 +151,18 @@ def check_no_flow_options(given: Mapping[str, object]) -> None:
 
 
 def has_flows(file: str, pipelines: Sequence[Pipeline]) -> bool:
-    """Whether the project file has flows; one that is not there has none if there are pipelines."""
-    path = Path(file)
-    if path.is_dir() or not pipelines or pipelines[0].settings.at is None:
+    """Whether the file that is named is a project file with flows.
+
+    Settings of a pipeline alone have none, whatever project file is beside them. Nor has a file that is not there, if
+    there are pipelines.
+    """
+    if not pipelines or pipelines[0].settings.at is None:
         return not pipelines
-    return bool(pipelines[0].project.spec.flows) if path.exists() and pipelines[0].project.file else False
+    named, project = Path(file), pipelines[0].project
+    written = named / FILE_NAME if named.is_dir() else named
+    if project.file is None or not written.exists() or not written.samefile(project.file):
+        return False
+    return bool(project.spec.flows)
 
 
 def flows_not_found(error: RivermouthError) -> RivermouthError | None:
@@ -286,6 +294,8 @@ def plan_text(pipeline: Pipeline, planned: Sequence[PlannedDataset]) -> str:
         lines += ["", f"{each.dataset}: {_KINDS[each.kind]}", f"  at: {each.at}"]
         if each.reads:
             lines.append(f"  reads: {', '.join(each.reads)}")
+        if each.registered is not None:
+            lines.append(f"  in the catalog: {each.registered}")
         lines += [f"    {note}" for note in each.notes]
         for flow in each.flows:
             name = f" {flow.flow}" if len(each.flows) > 1 else ""

@@ -100,3 +100,22 @@ class MaintenanceFailed(RivermouthError):
     code = "MAINTENANCE_FAILED"
     what = "{operation} of table {table} failed: {detail}; no row of it was changed"
     hint = "rivermouth tables describe {table}"
+
+
+class CatalogNameTwice(RivermouthError):
+    """Two tables of a pipeline have one name in the catalog of the project."""
+
+    code = "CATALOG_NAME_TWICE"
+    what = "tables {dataset} and {other} would both be {name} in the catalog; nothing was run"
+    hint = "give {dataset} another name, of letters, digits and _"
+
+
+class RecordsNotReplayed(RivermouthError):
+    """The dead letters of a table are Kafka records that its query could not decode, and no rows."""
+
+    code = "RECORDS_NOT_REPLAYED"
+    what = (
+        "dead letters of {dataset} are not replayed: {records} of them were not decoded, and a replay writes rows of "
+        "the query; they stay open"
+    )
+    hint = "rivermouth run --full-refresh {dataset}, once its decode(...) fits them"

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from rivermouth.errors import LettersNotReplayed
+from rivermouth.errors import LettersNotReplayed, RecordsNotReplayed
 from rivermouth.pipelines.commands import opened
 from rivermouth.pipelines.running.known import KnownDataset, read_known
 from rivermouth.ports.delta import delta_table
@@ -234,6 +234,7 @@ def replayed(
 
     Raises:
         LettersNotReplayed: A named table is a materialized view, or a target of AUTO CDC.
+        RecordsNotReplayed: All open dead letters of the named tables are records that were not decoded.
         CommitLost: Another process did the same at the same time.
         RivermouthError: What is wrong with the pipeline.
 
@@ -251,11 +252,14 @@ def replayed(
         if refused and names:
             node, why = refused[0]
             raise LettersNotReplayed(at=str(node.at), dataset=loaded.graph.names.shown(node.name), detail=why)
-        return [
+        done = [
             replay(loaded.workspace.session, _letter_table(loaded, node), expectation, dry_run=dry_run)
             for node in chosen
             if not _not_replayed(node)
         ]
+        if names and (only := [each for each in done if each.not_decoded]) and not any(each.tried for each in done):
+            raise RecordsNotReplayed(dataset=only[0].table, records=only[0].not_decoded)
+        return done
 
 
 def discarded(

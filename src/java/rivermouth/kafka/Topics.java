@@ -8,8 +8,12 @@ import java.util.concurrent.ExecutionException;
 
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.ConfigEntry;
+import org.apache.kafka.clients.admin.ListOffsetsOptions;
 import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.OffsetSpec;
+import org.apache.kafka.common.IsolationLevel;
 import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.errors.TopicExistsException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
@@ -31,6 +35,26 @@ public final class Topics implements AutoCloseable {
             if (error.getCause() instanceof UnknownTopicOrPartitionException) {
                 return 0;
             }
+            throw failed(error);
+        } catch (InterruptedException error) {
+            throw interrupted(error);
+        }
+    }
+
+    /** Where the partitions of topics end: a line for each, of topic, partition and offset with tabs between them. */
+    public String ends(List<String> topics, boolean committed) {
+        OffsetSpec newest = OffsetSpec.latest();
+        IsolationLevel level = committed ? IsolationLevel.READ_COMMITTED : IsolationLevel.READ_UNCOMMITTED;
+        try {
+            Map<TopicPartition, OffsetSpec> wanted = new HashMap<>();
+            admin.describeTopics(topics).allTopicNames().get().forEach((topic, found) -> found.partitions()
+                .forEach(each -> wanted.put(new TopicPartition(topic, each.partition()), newest)));
+            StringBuilder text = new StringBuilder();
+            admin.listOffsets(wanted, new ListOffsetsOptions(level)).all().get().forEach((each, found) -> text
+                .append(each.topic()).append('\t').append(each.partition()).append('\t').append(found.offset())
+                .append('\n'));
+            return text.toString();
+        } catch (ExecutionException error) {
             throw failed(error);
         } catch (InterruptedException error) {
             throw interrupted(error);

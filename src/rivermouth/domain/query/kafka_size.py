@@ -23,7 +23,7 @@ def kafka_size(before: tuple[str, ...], offsets: tuple[str, ...]) -> tuple[int, 
         return None
     records = partitions = 0
     for old, new in zip(known, sources, strict=True):
-        if not _is_kafka(old) or not _is_kafka(new):
+        if not is_kafka(old) or not is_kafka(new):
             return None
         for topic, ends in new.items():
             for partition, end in ends.items():
@@ -34,7 +34,7 @@ def kafka_size(before: tuple[str, ...], offsets: tuple[str, ...]) -> tuple[int, 
     return records, partitions
 
 
-def _is_kafka(source: Any) -> bool:
+def is_kafka(source: Any) -> bool:
     """Whether it is ``{topic: {partition: offset}}``."""
     return (
         isinstance(source, dict)

@@ -85,6 +85,8 @@ class QueryEntry:
         tables: Delta's UUIDs of these tables, by the same.
         refreshed: How the view was refreshed: ``append``, ``groups`` or ``full``.
         reason: Why it was, and why in that way.
+        files: How many files its sources have read since they were read from their beginning; None where that is not
+            known.
         onto: The version of its table that was looked at before it was refreshed; later ones of others are unknown.
         counts: Of this batch.
         totals: Of all batches since the table was made or emptied; of a view since it was last computed in full.
@@ -105,6 +107,7 @@ class QueryEntry:
     refreshed: str = ""
     reason: str = ""
     onto: int = -1
+    files: int | None = None
     counts: QueryCounts = NO_COUNTS
     totals: QueryCounts = NO_COUNTS
     fingerprint: str = ""
@@ -123,6 +126,7 @@ class QueryEntry:
             batch_id=batch_id,
             offsets=offsets,
             begun=self.begun or offsets,
+            files=self.files if self.offsets else 0,
             totals=self.totals,
             fingerprint=fingerprint,
             stateful=stateful,
@@ -160,6 +164,10 @@ class QueryEntry:
         kind: Kind = "cleared" if cleared else "reset"
         totals = QueryCounts() if cleared else self.totals
         return QueryEntry(flow=self.flow, number=self.number + 1, kind=kind, totals=totals)
+
+    def with_files(self, count: int) -> QueryEntry:
+        """The same entry of a batch that reads so many files."""
+        return self if self.files is None else replace(self, files=self.files + count)
 
     def counted(self, counts: QueryCounts) -> QueryEntry:
         """The same entry with the counts of its batch."""

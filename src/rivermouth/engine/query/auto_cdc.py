@@ -22,6 +22,7 @@ from rivermouth.engine.query import query_batch
 from rivermouth.engine.query.cdc_settings import CdcSettings
 from rivermouth.engine.query.query_events import BatchWritten
 from rivermouth.engine.query.query_table import QueryTable, conformed, prepare
+from rivermouth.engine.query.streaming import ONE_BATCH
 from rivermouth.errors import CdcValueNull
 from rivermouth.names import quoted
 from rivermouth.ports.delta.delta_merge import merge
@@ -31,7 +32,7 @@ from rivermouth.rows import row_expectations
 from rivermouth.rows.keyed import partial_changes
 from rivermouth.rows.keyed.change_order import ChangeOrder
 from rivermouth.rows.keyed.merge_plan import Merge
-from rivermouth.schemas.column_types import nullable, nullable_columns
+from rivermouth.schemas.column_types import nullable
 from rivermouth.side_tables.deleted_keys import Tombstones
 from rivermouth.sinks._target import Target
 from rivermouth.sinks.history import History
@@ -59,27 +60,6 @@ _COORDINATES: Final = T.StructType(
 _FORGETS_EVERY: Final = 50
 REMEMBER_S: Final = 2 * 86400.0
 """So long deleted keys are remembered, unless ``pipelines.cdc.tombstoneGCThresholdInSeconds`` says another time."""
-
-
-def payload(columns: T.StructType, cdc: CdcSettings) -> T.StructType:
-    """The columns of the changes that the target has, in the order of the changes."""
-    wanted = {name.lower() for name in cdc.columns}
-    unwanted = {name.lower() for name in cdc.except_columns}
-    if cdc.columns_to_update:
-        unwanted.add(cdc.columns_to_update.lower())
-    fields = [
-        each for each in columns if (not wanted or each.name.lower() in wanted) and each.name.lower() not in unwanted
-    ]
-    return nullable_columns(T.StructType(fields))
-
-
-def target_columns(columns: T.StructType, cdc: CdcSettings, sequence: T.DataType) -> T.StructType:
-    """The columns of the target: with every version of a key also ``__START_AT`` and ``__END_AT``."""
-    found = payload(columns, cdc)
-    if cdc.scd_type == 1:
-        return found
-    span = (T.StructField(name, nullable(sequence)) for name in (names.START_AT, names.END_AT))
-    return T.StructType([*(each for each in found if each.name not in (names.START_AT, names.END_AT)), *span])
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +187,7 @@ class CdcBatch:
         if query_batch.is_known(frame, batch_id, query_id, run):
             return
         entry = query_batch.next_entry(batch_id, query_id, run)
-        frame = query_batch.sourced(frame, entry, run)
+        frame, entry = query_batch.sourced(frame, entry, run)
         context.step("check")
         expectations = context.expectations
         if names.TRUNCATE in frame.columns:  # one row stands for a whole snapshot, and is none of the user's
@@ -245,9 +225,9 @@ def apply_changes(routed: DataFrame, entry: QueryEntry, run: QueryRun, target: C
         way_columns = row_expectations.way_columns(expectations)
         rows = ready.where(in_table).drop(*way_columns)
         entry = query_batch.held(routed, run, entry.counted(counts))
-        _merge_behind(rows, entry, run, target)
+        ended = _merge_behind(rows, entry, run, target)
         run.context.step("write")
-        _copy(rows, entry, run, target, truncated=bool(told["truncations"]))
+        _copy(rows, entry, run, target, truncated=bool(told["truncations"]), everything=ended)
         run.context.step("written")
     if counts.dead_lettered:
         query_batch.write_dead_letters(routed, run)
@@ -310,21 +290,46 @@ def _is_true(condition: str | None, columns: Sequence[str]) -> str:
     return f"coalesce((\n{names.as_sql(condition, columns)}\n), false)" if condition else "false"
 
 
-def _merge_behind(rows: DataFrame, entry: QueryEntry, run: QueryRun, target: CdcTarget) -> None:
-    """Merges into the table behind the target, unless it has that batch already."""
+def _merge_behind(rows: DataFrame, entry: QueryEntry, run: QueryRun, target: CdcTarget) -> bool:
+    """Merges into the table behind the target, unless it has that batch already.
+
+    Returns:
+        Whether a try of the batch that ended before its commit in the target had other rows: a snapshot, or what a
+        query gave that runs once. The table behind the target may have keys of it that the target does not know.
+    """
     context = run.context
     position = target.backing.position()
-    if position.entry.holds(entry.query_id, entry.batch_id):
-        return
+    has_one = position.entry.holds(entry.query_id, entry.batch_id)
+    if has_one and _comes_again(entry, position.entry, target):
+        return False
     context.step("cdc")
     mine = replace(entry, number=target.backing.newest_number() + 1, counts=QueryCounts(), totals=QueryCounts())
     sink = History(type="history", sequence_by=(names.SEQUENCE,)) if target.cdc.scd_type != 1 else Upsert(type="upsert")
     where = Target(target.backing, target.backing_id, position.version, target.order, target.tombstones)
     sink.write(rows, where, mine)
+    return has_one
 
 
-def _copy(rows: DataFrame, entry: QueryEntry, run: QueryRun, target: CdcTarget, *, truncated: bool) -> None:
-    """Makes the rows of the changed keys in the target what they are behind it, in one commit with ``entry``."""
+def _comes_again(entry: QueryEntry, before: QueryEntry, target: CdcTarget) -> bool:
+    """Whether the batch of an entry has the rows that it had when it was tried before."""
+    if entry.query_id != ONE_BATCH:
+        return True
+    return target.order.snapshots and before.offsets == entry.offsets  # the same version
+
+
+def _copy(
+    rows: DataFrame, entry: QueryEntry, run: QueryRun, target: CdcTarget, *, truncated: bool, everything: bool
+) -> None:
+    """Makes the rows of the changed keys in the target what they are behind it, in one commit with ``entry``.
+
+    Args:
+        rows: The changes.
+        entry: Their ledger entry.
+        run: The flow.
+        target: The target.
+        truncated: Whether keys that the target has may be gone.
+        everything: Whether keys may have changed of which the changes say nothing.
+    """
     spark, context, order = rows.sparkSession, run.context, target.order
     behind = spark.read.format("delta").load(target.backing.location)
     there = spark.read.format("delta").load(context.places.table)
@@ -332,6 +337,8 @@ def _copy(rows: DataFrame, entry: QueryEntry, run: QueryRun, target: CdcTarget, 
     wanted = rows.where(f"NOT {names.TRUNCATE}").select(*keys).distinct()
     if truncated:
         wanted = wanted.unionByName(there.select(*keys)).distinct()
+    if everything:
+        wanted = wanted.unionByName(behind.select(*keys)).distinct()
     columns = [each.name for each in run.columns]
     with computed(_differences(behind, there, wanted, columns, order, versions=target.cdc.scd_type != 1)) as (
         ready,

@@ -56,7 +56,7 @@ class DeliveredBatch:
         if is_known(frame, batch_id, query_id, run):
             return
         entry = next_entry(batch_id, query_id, run)
-        frame = sourced(frame, entry, run)
+        frame, entry = sourced(frame, entry, run)
         counted_view.reset(run.views)
         rows = self._shape(frame)
         context.step("sink")

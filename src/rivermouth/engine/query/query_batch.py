@@ -56,7 +56,7 @@ def process(frame: DataFrame, batch_id: int, query_id: str, run: QueryRun) -> No
         return
     # 2 sources
     entry = next_entry(batch_id, query_id, run)
-    frame = sourced(frame, entry, run)
+    frame, entry = sourced(frame, entry, run)
     # 3 check
     context.step("check")
     run.begin_counts()
@@ -104,8 +104,8 @@ def static_versions(files: LakeFiles, locations: Iterable[str]) -> dict[str, int
     return {place: versions[-1] for place, versions in found.items() if versions}
 
 
-def sourced(frame: DataFrame, entry: QueryEntry, run: QueryRun) -> DataFrame:
-    """The rows of a batch; few records of Kafka in few tasks, and so in few files.
+def sourced(frame: DataFrame, entry: QueryEntry, run: QueryRun) -> tuple[DataFrame, QueryEntry]:
+    """The rows of a batch, and its entry; few records of Kafka are in few tasks, and so in few files.
 
     The names of the files that the batch reads are kept, before its rows are committed.
     """
@@ -116,7 +116,7 @@ def sourced(frame: DataFrame, entry: QueryEntry, run: QueryRun) -> DataFrame:
         run.context.step("files")
         run.context.source_files.add(frame.sparkSession, entry.flow, entry.number, found)
     size = None if run.stateful or found else kafka_size(before, entry.offsets)
-    return frame if size is None else envelope.coalesced(frame, *size)
+    return frame if size is None else envelope.coalesced(frame, *size), entry.with_files(len(found))
 
 
 def held(routed: DataFrame, run: QueryRun, entry: QueryEntry) -> QueryEntry:

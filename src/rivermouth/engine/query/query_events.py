@@ -46,6 +46,17 @@ class BatchWritten(QueryEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class SinkWritten(QueryEvent):
+    """A query into a sink without a ledger has ended, also by a failure.
+
+    Attributes:
+        counts: Of the batches that Spark reported.
+    """
+
+    counts: QueryCounts
+
+
+@dataclass(frozen=True, slots=True)
 class BatchKnown(QueryEvent):
     """A batch came again that the table has already; nothing was written."""
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _LETTER: Final = "__letter"
 _PICKED: Final = "__picked"
+_REFUSED: Final = "__refused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ class ReplayedRows:
         tried: How many were open and picked.
         replayed: How many are in the table now, or would be.
         remaining: How many still fail an expectation.
+        not_decoded: How many more are open, because the query could not decode their records; they stay.
         dry_run: Whether nothing was written.
     """
 
@@ -46,6 +48,7 @@ class ReplayedRows:
     tried: int
     replayed: int
     remaining: int
+    not_decoded: int = 0
     dry_run: bool = False
 
 
@@ -87,15 +90,17 @@ def replay(spark: SparkSession, table: LetterTable, failed: str | None, *, dry_r
         _complete(spark, table, app)
     state = table_state(spark, table.location)
     routed, version = _routed(spark, table, state.columns, failed)
-    tried, passing = routed.select(
-        F.count_if(_PICKED), F.count_if(F.col(_PICKED) & (F.col(names.ROUTE) == row_expectations.TABLE))
-    ).first() or (0, 0)
+    tried, passing, not_decoded = routed.select(
+        F.count_if(_PICKED),
+        F.count_if(F.col(_PICKED) & (F.col(names.ROUTE) == row_expectations.TABLE)),
+        F.count_if(_REFUSED),
+    ).first() or (0, 0, 0)
     if passing and not dry_run:
         number = max(state.transactions.get(app, -1), _newest_replay(spark, table)) + 1
         claimed = F.col(_PICKED) & (F.col(names.ROUTE) == row_expectations.TABLE)
         _rewrite(table, routed, version, claimed, "replaying", number)
         _complete(spark, table, app)
-    return ReplayedRows(table.dataset, tried, passing, tried - passing, dry_run)
+    return ReplayedRows(table.dataset, tried, passing, tried - passing, not_decoded, dry_run)
 
 
 def discard(spark: SparkSession, table: LetterTable, failed: str | None, *, dry_run: bool = False) -> int:
@@ -137,8 +142,9 @@ def _routed(spark: SparkSession, table: LetterTable, columns: object, failed: st
     """Each letter, whether it is picked, and where its row would go by the expectations of now."""
     letters, version = _letters(spark, table)
     # A record that was not decoded is no row.
-    picked = _open(failed) & F.col(ROW).isNotNull()
-    whole = letters.select(F.struct("*").alias(_LETTER), picked.alias(_PICKED), f"{ROW}.*")
+    is_row, is_open = F.col(ROW).isNotNull(), _open(failed)
+    marks = ((is_open & is_row).alias(_PICKED), (is_open & ~is_row).alias(_REFUSED))
+    whole = letters.select(F.struct("*").alias(_LETTER), *marks, f"{ROW}.*")
     there = {name.lower() for name in whole.columns}
     missing = {
         each.name: F.lit(None).cast(each.dataType)

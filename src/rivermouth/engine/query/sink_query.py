@@ -11,6 +11,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from rivermouth.domain.query.query_entry import QueryCounts
+from rivermouth.engine.query.query_events import SinkWritten
 from rivermouth.engine.query.streaming import TriggerReports, cause, trigger_of, until_ended
 from rivermouth.errors import CheckpointOfAnotherFlow, QueryFailed, RivermouthError, SinkPositionLost
 from rivermouth.ports.lake.query_checkpoint import QueryCheckpoint
@@ -85,15 +86,19 @@ def run_sink_query(
     try:
         query = stream.start()
         reports = TriggerReports(query)
-        until_ended(query, stopping, reports.look)
-        if query.isActive:
-            query.stop()
-        if (ended := query.exception()) is not None:
-            raise ended
-        reports.look()
-        return QueryCounts(read=reports.read, written=reports.read), reports.late
+        try:
+            until_ended(query, stopping, reports.look)
+            if query.isActive:
+                query.stop()
+            if (ended := query.exception()) is not None:
+                raise ended
+        finally:
+            reports.look()
+            counts = QueryCounts(read=reports.read, written=reports.read)
+            context.emit(SinkWritten(context.dataset, context.flow, counts))
     except (PySparkException, Py4JJavaError) as error:
         raise _failure(error, called, context) from error
+    return counts, reports.late
 
 
 class _Called:

@@ -28,7 +28,7 @@ from rivermouth.errors import (
 )
 from rivermouth.ports.internals.query_plans import late_rows
 from rivermouth.ports.kinesis import failures as kinesis_failures
-from rivermouth.ports.lake.query_checkpoint import FixedOffsets, QueryCheckpoint
+from rivermouth.ports.lake.query_checkpoint import FixedOffsets, FoundCheckpoint, QueryCheckpoint
 from rivermouth.rows import row_expectations
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ def prepare(spark: SparkSession, run: QueryRun) -> None:
     context, entry = run.context, run.position.entry
     if isinstance(context.checkpoint, FixedOffsets):
         return
-    found = context.checkpoint.inspect()
+    found = _inspected(context.checkpoint, entry)
     if found.owner not in (None, context.owner):
         raise CheckpointOfAnotherFlow(flow=context.flow, checkpoint=context.checkpoint.location, owner=found.owner)
     if entry.fingerprint and entry.fingerprint != run.fingerprint:
@@ -251,6 +251,17 @@ def prepare(spark: SparkSession, run: QueryRun) -> None:
     run.repeats = _seed(spark, context.checkpoint, run)
     context.checkpoint.claim(context.owner, entry.attempt, run.repeats)
     context.emit(CheckpointMade(context.dataset, context.flow, reason, aside))
+
+
+def _inspected(checkpoint: QueryCheckpoint, entry: QueryEntry) -> FoundCheckpoint:
+    """What lies at the checkpoint's place; damaged also where its lists have other files than the ledger counts."""
+    found = checkpoint.inspect()
+    if found.state != "usable" or not entry.files:
+        return found
+    if not found.goes_on_after(entry.query_id, entry.batch_id, entry.attempt):
+        return found
+    lacking = checkpoint.lacks_files(found.batch_of(entry.batch_id, entry.attempt), entry.files)
+    return replace(found, state="damaged", detail=lacking) if lacking else found
 
 
 def _mended(spark: SparkSession, run: QueryRun, error: QueryFailed) -> bool:

@@ -65,9 +65,12 @@ def table_shape(spark: SparkSession, flow: Flow) -> TableShape:
     """
     problems = Problems(flow.name)
     payload, key = declared_columns(spark, flow, problems)
-    payload = exploded_columns(spark, flow, columns_of_rows(flow, payload))
+    payload = columns_of_rows(flow, payload)
+    with problems.kept(*_of_elements(flow)):
+        payload = exploded_columns(spark, flow, payload)
     payload = looked_up_columns(spark, flow, payload, key, problems, _columns_of)
-    payload = selected_columns(spark, flow, payload, problems)
+    payload = selected_columns(spark, flow, _with_own_names(flow, payload, problems), problems)
+    payload = _with_own_names(flow, payload, problems)
     columns = problems.of(lambda: conform.table_columns(flow, payload, key))
     columns = with_derived_columns(spark, flow, columns, problems)
     incomplete = bool(problems)
@@ -81,6 +84,22 @@ def table_shape(spark: SparkSession, flow: Flow) -> TableShape:
             reserved_names.check(flow, columns.names, payload.names)
     problems.report()
     return TableShape(payload.names, _commented(columns, flow), table_columns.partition_columns(flow))
+
+
+def _of_elements(flow: Flow) -> tuple[str, ...]:
+    """The names that the columns of an element have, as far as the flow says them."""
+    if flow.explosion is None:
+        return ()
+    return flow.explosion.called or ((flow.explosion.column,) if flow.explosion.column else ())
+
+
+def _with_own_names(flow: Flow, payload: StructType, problems: Problems) -> StructType:
+    """The columns whose names nothing else has; each of the others is kept in ``problems``."""
+    taken = conform.taken_names(flow, payload)
+    for name, problem in taken.items():
+        with problems.kept(name):
+            raise problem
+    return StructType([field for field in payload if field.name not in taken])
 
 
 def _columns_of(spark: SparkSession, flow: Flow) -> StructType:
@@ -114,18 +133,34 @@ def register_table(spark: SparkSession, flow: Flow, places: FlowPlaces) -> None:
         TableMismatch: The catalog has a table of that name elsewhere, or does not take it.
         MetastoreUnavailable: The metastore cannot be reached, or another process has the embedded one open.
     """
-    name = places.registered
-    if name is None:
-        return
+    if places.registered is not None:
+        register(spark, places.registered, places.table, flow=flow.name)
+
+
+def register(spark: SparkSession, name: str, location: str, *, flow: str) -> None:
+    """Makes a table known in a catalog.
+
+    Args:
+        spark: Any session of Spark's own.
+        name: ``catalog.schema.table``.
+        location: Its folder; it is there.
+        flow: The flow, or the dataset of a pipeline, that writes it.
+
+    Raises:
+        TableMismatch, MetastoreUnavailable: As ``register_table``.
+
+    Guarantees:
+        Run twice: as once. The table itself is not changed.
+    """
     try:
-        found = delta_ddl.register(spark, name, places.table)
+        found = delta_ddl.register(spark, name, location)
     except PySparkException as error:
         if _NO_METASTORE in str(error):
-            raise MetastoreUnavailable(flow=flow.name, table=name) from error
-        raise TableMismatch(flow=flow.name, table=name, detail=first_line(error)) from error
-    if found.removeprefix("file:").rstrip("/") != places.table:
-        detail = f"the catalog has it at {found}, the flow writes to {places.table}"
-        raise TableMismatch(flow=flow.name, table=name, detail=detail)
+            raise MetastoreUnavailable(flow=flow, table=name) from error
+        raise TableMismatch(flow=flow, table=name, detail=first_line(error)) from error
+    if found.removeprefix("file:").rstrip("/") != location.removeprefix("file:").rstrip("/"):
+        detail = f"the catalog has it at {found}, the flow writes to {location}"
+        raise TableMismatch(flow=flow, table=name, detail=detail)
 
 
 def table_changes(

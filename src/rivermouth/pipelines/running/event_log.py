@@ -19,6 +19,7 @@ from rivermouth.engine.query import query_events as ev
 from rivermouth.errors import RivermouthError
 from rivermouth.pipelines.event_columns import COLUMNS
 from rivermouth.ports.delta import delta_table
+from rivermouth.ports.delta.small_append import append_few
 
 if TYPE_CHECKING:
     from rivermouth.domain.query.query_entry import QueryCounts
@@ -29,6 +30,11 @@ if TYPE_CHECKING:
     from rivermouth.pipelines.spec import EventHook
 
 _MANY: Final = 1000
+_PROPERTIES: Final = {
+    # A commit for each update: at Delta's own interval each tenth of them would take some seconds.
+    "delta.checkpointInterval": "100",
+    "delta.dataSkippingStatsColumns": "timestamp",
+}
 
 
 @dataclass(slots=True)
@@ -135,9 +141,12 @@ class EventLog:
         if not rows:
             return
         spark, location = self._loaded.workspace.session, self._loaded.pipeline.event_log
-        if not delta_table.exists(self._loaded.workspace.files_of_lake, location):
+        files = self._loaded.workspace.files_of_lake
+        if append_few(files, location, [_by_name(COLUMNS, each) for each in rows], COLUMNS):
+            return
+        if not delta_table.exists(files, location):
             comment = f"Events of pipeline {self._loaded.pipeline.name}"
-            layout = delta_table.TableLayout(COLUMNS, comment=comment)
+            layout = delta_table.TableLayout(COLUMNS, comment=comment, properties=_PROPERTIES)
             delta_table.create(spark, location, layout, metadata="{}")
         spark.createDataFrame(rows, COLUMNS).coalesce(1).write.format("delta").mode("append").save(location)
 
@@ -208,6 +217,14 @@ def _figures(dataset: str, counts: QueryCounts) -> dict[str, Any]:
     return {
         "metrics": {"num_output_rows": counts.written, "num_input_rows": counts.read},
         "data_quality": quality,
+    }
+
+
+def _by_name(kind: T.StructType, row: tuple[Any, ...]) -> dict[str, Any]:
+    """A row with the names of its columns, and its structs with theirs."""
+    return {
+        each.name: _by_name(each.dataType, part) if isinstance(each.dataType, T.StructType) and part else part
+        for each, part in zip(kind, row, strict=True)
     }
 
 

@@ -73,7 +73,9 @@ def loaded(
             definitions = given.definitions(definitions, pipeline.names)
         found = declared(definitions, pipeline.names)
         resolver = Resolver(workspace, found, None if writes else f"{folder}/tables")
-        yield Loaded(pipeline, workspace, definitions, found, resolver, resolver.graph())
+        graph = resolver.graph()
+        pipeline.check_registered(graph)
+        yield Loaded(pipeline, workspace, definitions, found, resolver, graph)
 
 
 @contextmanager

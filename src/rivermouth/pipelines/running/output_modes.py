@@ -75,6 +75,16 @@ def check_no_keys(flow: FlowNode, sink: str) -> None:
         raise DefinitionInvalid(at=str(flow.at), definition=definition, detail=detail, fix="remove keys")
 
 
+def check_table_mode(flow: FlowNode, frame: DataFrame, *, is_alone: bool) -> None:
+    """Nothing, if Spark runs the query of a flow into a table in its output mode; see ``output_mode``.
+
+    Raises:
+        WatermarkMissing, AnalysisException: As ``check_output_mode``.
+    """
+    if frame.isStreaming and (flow.kind == "update" or refused_stream(frame, "append") is not None):
+        check_output_mode(frame, output_mode(flow, frame, is_alone=is_alone), flow)
+
+
 def check_output_mode(frame: DataFrame, mode: OutputMode, flow: FlowNode) -> None:
     """Nothing, if Spark runs the query in that mode.
 

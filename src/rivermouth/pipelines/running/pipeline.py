@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rivermouth.domain.project import locations
+from rivermouth.domain.project.catalog import registered_name
 from rivermouth.engine.query.query_run import QueryPlaces
+from rivermouth.errors import CatalogNameTwice
 from rivermouth.names import STATE_FOLDER
 from rivermouth.pipelines.names import Names, TableName
 
 if TYPE_CHECKING:
+    from rivermouth.pipelines.graph import Graph, Node
     from rivermouth.pipelines.settings.model import PipelineSettings
     from rivermouth.pipelines.spec import Dataset
     from rivermouth.project.resolved.resolved_project import ResolvedProject
@@ -95,6 +98,29 @@ class Pipeline:
         if dataset is not None and dataset.path:
             return self.located(dataset.path).rstrip("/")
         return f"{self.project.lake.rstrip('/')}/{name.schema}/{name.table}"
+
+    def registered(self, name: TableName) -> str | None:
+        """The name of a table in the project's catalog; None where it has none.
+
+        Raises:
+            PlaceInvalid: The template of the schema's name there is wrong.
+        """
+        catalog = self.project.spec.catalog
+        return None if catalog is None else registered_name(catalog, name.schema, name.table)
+
+    def check_registered(self, graph: Graph) -> None:
+        """Nothing, if no two tables have one name in the catalog, which does not know upper case from lower.
+
+        Raises:
+            CatalogNameTwice: Two have.
+        """
+        first: dict[str, Node] = {}
+        for node in graph.nodes:
+            name = self.registered(node.name) if node.is_table else None
+            other = node if name is None else first.setdefault(name.lower(), node)
+            if other is not node:
+                shown, known = graph.names.shown(node.name), graph.names.shown(other.name)
+                raise CatalogNameTwice(at=str(node.at), dataset=shown, other=known, name=name)
 
     def flow_places(self, name: TableName, flow: str, dataset: Dataset | None = None) -> QueryPlaces:
         """Where the things of one flow lie."""

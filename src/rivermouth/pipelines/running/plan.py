@@ -90,6 +90,7 @@ class PlannedDataset:
         new_columns: Columns that the table would be made with, or would get, with their types.
         expectations: Name, condition and action of each.
         may_be_reset: Whether a full refresh may clear it.
+        registered: Its name in the project's catalog; None where it has none.
         notes: What is to be known of what it reads, a sentence each.
     """
 
@@ -101,6 +102,7 @@ class PlannedDataset:
     new_columns: tuple[str, ...] = ()
     expectations: tuple[str, ...] = ()
     may_be_reset: bool = True
+    registered: str | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -156,6 +158,7 @@ def _dataset(loaded: Loaded, node: Node, flows: tuple[PlannedFlow, ...]) -> Plan
         new_columns=_new_columns(loaded, node),
         expectations=tuple(f"{each.name}: {each.condition} ({each.action})" for each in node.expectations),
         may_be_reset=may_be_reset(node),
+        registered=loaded.pipeline.registered(node.name) if node.is_table else None,
         notes=tuple(dict.fromkeys(note for each in node.inputs for note in each.notes)),
     )
 

@@ -9,7 +9,7 @@ from rivermouth.pipelines.graph import Input
 from rivermouth.ports.internals import sessions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rivermouth.engine.query.counted_view import CountedView
     from rivermouth.engine.query.decoded_stream import DecodedStream
     from rivermouth.pipelines.graph import Node
+    from rivermouth.pipelines.names import TableName
     from rivermouth.pipelines.spec import SourceLine
 
 _LOCAL_ROWS: Final = ("LocalRelation", "LogicalRDD", "ExternalRDD")
@@ -31,12 +32,16 @@ class Evaluated:
         inputs: What it read.
         views: Views with expectations that it read as streams.
         decoded: Records that it decodes.
+        shared: Views whose frames it has together with other queries.
+        kafka: The options of the Kafka sources that it reads, also by views.
     """
 
     frame: DataFrame
     inputs: tuple[Input, ...]
     views: tuple[CountedView, ...] = ()
     decoded: tuple[DecodedStream, ...] = ()
+    shared: frozenset[TableName] = frozenset()
+    kafka: tuple[Mapping[str, str], ...] = field(default=(), repr=False)
 
 
 @dataclass(slots=True)
@@ -50,6 +55,8 @@ class Reads:
         found: By name, and whether it is a stream.
         views: Views with expectations that it reads as streams.
         decoded: Records that it decodes.
+        shared: Views whose frames it has together with other queries.
+        kafka: The options of the Kafka sources that it reads.
     """
 
     dataset: str
@@ -58,10 +65,30 @@ class Reads:
     found: dict[tuple[str, bool], Input] = field(default_factory=dict)
     views: list[CountedView] = field(default_factory=list)
     decoded: list[DecodedStream] = field(default_factory=list)
+    shared: set[TableName] = field(default_factory=set)
+    kafka: list[Mapping[str, str]] = field(default_factory=list, repr=False)
 
     def note(self, what: Input) -> None:
         """Keeps one more."""
         self.found.setdefault((what.name, what.stream), what)
+
+    def shares(self, name: TableName, view: Evaluated) -> bool:
+        """Whether the query can have the frame of a view together with other queries; kept, if so.
+
+        Two reads of one query get two frames: Spark tells columns apart by ids, and a join of a frame with itself would
+        be ambiguous. A view whose rows are counted for each of its readers has a frame for each.
+        """
+        mine = view.shared | {name}
+        if view.views or view.decoded or mine & self.shared:
+            return False
+        self.shared |= mine
+        return True
+
+    def take(self, view: Evaluated, counted: Sequence[CountedView]) -> None:
+        """Keeps what the query reads by a view."""
+        self.views += [*view.views, *counted]
+        self.decoded += view.decoded
+        self.kafka += view.kafka
 
 
 def each_once(inputs: list[Input]) -> tuple[Input, ...]:

@@ -53,6 +53,8 @@ def prepare_selection(
     for node in loaded.graph.nodes:
         if node.name in reset - cleared:
             (reset_sink if node.kind == "sink" else read_again)(loaded, node)
+    if nodes:
+        loaded.resolver.forget_tables()
     wanted = chosen_names(loaded.graph, loaded.pipeline.name, selection.refresh, sinks=True)
     return (wanted | cleared | reset) if (wanted or named or reset) and not selection.full_refresh_all else None
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.domain.query.refresh_decision import policy_refused
-from rivermouth.engine.query import auto_cdc
+from rivermouth.engine.query.cdc_settings import target_columns
 from rivermouth.engine.query.query_table import QueryTable, prepare
 from rivermouth.errors import (
     CdcColumnUnknown,
@@ -29,8 +29,8 @@ from rivermouth.pipelines.running.flows.notifying import check_notifications
 from rivermouth.pipelines.running.output_modes import (
     check_no_keys,
     check_output_mode,
+    check_table_mode,
     check_update_keys,
-    output_mode,
     sink_output_mode,
 )
 from rivermouth.pipelines.running.reads import Evaluated, each_once, read_by
@@ -40,6 +40,7 @@ from rivermouth.pipelines.sql.qualifiers import without_qualifiers
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.stand_in import create_stand_in
 from rivermouth.ports.internals import query_plans
+from rivermouth.ports.internals.delta_snapshot import TableState, table_state
 from rivermouth.ports.internals.query_plans import ViewPlan
 from rivermouth.schemas.column_types import nullable_columns
 
@@ -80,6 +81,7 @@ class Resolver:
         self._path: list[TableName] = []
         self._versions: dict[str, T.DataType] = {}
         self._evaluated: dict[tuple[TableName, str], Evaluated] = {}
+        self._states: dict[str, TableState] = {}
         workspace.nodes = self
 
     def graph(self) -> Graph:
@@ -90,6 +92,7 @@ class Resolver:
         """
         for name in [*self.declared.datasets, *(each for each in self.declared.flows if not each.schema)]:
             self.node(name)
+        self.workspace.of_views.clear()
         return Graph(tuple(self._nodes.values()), self.workspace.names)
 
     def node(self, name: TableName) -> Node:
@@ -118,12 +121,34 @@ class Resolver:
 
     def forget(self, names: Collection[TableName]) -> None:
         """The queries of these datasets are evaluated again: a table that they read is another one now."""
-        self._evaluated = {key: each for key, each in self._evaluated.items() if key[0] not in names}
+        # Others take theirs out meanwhile.
+        self._evaluated = {key: each for key, each in list(self._evaluated.items()) if key[0] not in names}
+
+    def forget_tables(self) -> None:
+        """Tables are looked at again, and batch queries evaluated: both are as they were when the graph was made."""
+        self._states.clear()
+        self._evaluated = {key: each for key, each in self._evaluated.items() if each.frame.isStreaming}
+
+    def newest(self, location: str) -> tuple[str, int]:
+        """Delta's UUID of a table, and its newest version."""
+        state = self.state(location, (delta_table.commit_versions(self.workspace.files_of_lake, location) or [-1])[-1])
+        return state.table_id, state.version
+
+    def state(self, location: str, version: int) -> TableState:
+        """What the newest snapshot of a table says.
+
+        Args:
+            location: The table's folder.
+            version: Its newest version. Of the one that it had when the graph was made, all is known.
+        """
+        known = self._states.get(location)
+        return (
+            known if known is not None and known.version == version else table_state(self.workspace.session, location)
+        )
 
     def _kept(self, name: TableName, flow: FlowNode, evaluated: Evaluated) -> Evaluated:
-        """What was evaluated, for its run. A batch query knows its tables as they are now: only ``plan`` takes it."""
-        if evaluated.frame.isStreaming or self._stand_ins is not None:
-            self._evaluated[name, flow.name] = evaluated
+        """What was evaluated, for its run."""
+        self._evaluated[name, flow.name] = evaluated
         return evaluated
 
     def _sink(self, name: TableName) -> Node:
@@ -150,6 +175,7 @@ class Resolver:
         if dataset.kind in VIEWS:
             evaluated = self.workspace.evaluate(flows[0].query, shown, dataset.at)
             dataset = with_conditions(dataset, [evaluated.frame])
+            self.workspace.of_views[name] = evaluated
             return Node(name, "view", dataset, None, flows, evaluated.inputs, evaluated.frame.schema)
         if dataset.kind == "materialized_view" or (dataset.kind == "table" and len(flows) == 1):
             evaluated = self._kept(name, flows[0], self.workspace.evaluate(flows[0].query, shown, dataset.at))
@@ -205,7 +231,7 @@ class Resolver:
         check_columns(flow, flow.cdc, frame.columns)
         with self.workspace.errors(flow.at, flow.name):
             kind = self._versions.get(flow.name) or sequence_type(flow.cdc, frame)
-            return auto_cdc.target_columns(frame.schema, flow.cdc, kind)
+            return target_columns(frame.schema, flow.cdc, kind)
 
     def _first_snapshot(self, flow: FlowNode) -> PythonQuery:
         """A query that gives the first snapshot of a flow; the type of its version is kept."""
@@ -250,14 +276,14 @@ class Resolver:
             check_real_time(self.workspace.params, flow, frame, None)
             check_update_keys(flow, self.workspace.names.shown(name), frame.schema, is_alone=len(flows) == 1)
             with self.workspace.errors(flow.at, self.workspace.names.shown(name)):
-                check_output_mode(frame, output_mode(flow, frame, is_alone=len(flows) == 1), flow)
+                check_table_mode(flow, frame, is_alone=len(flows) == 1)
         dataset = with_conditions(dataset, frames)
         node = Node(name, kind, dataset, None, flows, inputs, columns, location)
         if columns is None:
             return node
         session, files = self.workspace.session, self.workspace.files_of_lake
         if self._stand_ins is None:
-            prepare(session, files, self.table_of(node))
+            self._states[location] = prepare(session, files, self.table_of(node))
         elif not delta_table.exists(files, location):
             # A number, because a name may have characters that no folder can have.
             stand_in, properties = Path(self._stand_ins) / f"{len(self._nodes)}", self.table_of(node).properties

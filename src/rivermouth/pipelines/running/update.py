@@ -20,9 +20,11 @@ from rivermouth.engine.query.query_events import (
     FlowStarted,
     Note,
     QueryEvent,
+    SinkWritten,
 )
 from rivermouth.errors import RivermouthError
 from rivermouth.pipelines.running.flows.refresh_node import FlowHooks, refresh_node
+from rivermouth.pipelines.running.flows.registered import register_dataset
 from rivermouth.pipelines.running.known import UNSTARTED
 from rivermouth.pipelines.running.pipeline import file_name
 from rivermouth.spec import duration_s
@@ -48,7 +50,7 @@ class DatasetOutcome:
     Attributes:
         dataset: Its name.
         result: ``completed``, ``failed`` or ``skipped``.
-        counts: Of all batches of all of its flows.
+        counts: Of all batches of all of its flows, also of those before a failure.
         seconds: How long it took.
         error: Why it failed.
         reason: Why it was skipped, or refreshed as it was.
@@ -62,6 +64,24 @@ class DatasetOutcome:
     error: RivermouthError | None = None
     reason: str = ""
     refresh: str = ""
+
+
+class _Try:
+    """One try of a flow: hands its events on, and knows which batches were written when it fails.
+
+    Args:
+        update: The update that the flow belongs to.
+    """
+
+    def __init__(self, update: Update) -> None:
+        self._tell = update.tell
+        self.counts = NO_COUNTS
+        self.hooks = FlowHooks(self._hear, update.stopping, update.step)
+
+    def _hear(self, event: QueryEvent) -> None:
+        if isinstance(event, BatchWritten | SinkWritten):
+            self.counts += event.counts
+        self._tell(event)
 
 
 @dataclass
@@ -82,7 +102,6 @@ class Update:
 
     def __post_init__(self) -> None:
         self._told = threading.RLock()
-        self._hooks = FlowHooks(self.tell, self.stopping, self.step)
         files = self.loaded.workspace.files_of_lake
         self._failures = FailureNotes(lambda: files, lambda flow, text: self.tell(Note("", flow, text)))
         self._failures.folder = self.loaded.pipeline.failures
@@ -137,6 +156,7 @@ class Update:
         nodes = [node for node in self.loaded.graph.nodes if node.kind != "view"]
         nodes = [node for node in nodes if chosen is None or node.name in chosen]
         flows = [(node, flow) for node in nodes for flow in node.flows]
+        self.loaded.resolver.forget_tables()  # what a query reads is written side by side with it
         outcomes: dict[TableName, DatasetOutcome] = {
             node.name: DatasetOutcome(self._shown(node), "completed") for node in nodes
         }
@@ -153,13 +173,17 @@ class Update:
         interval_s, error = interval(self.loaded, flow), None
         once = flow.once or flow.kind in ("refresh", "auto_cdc_from_snapshot")
         self.tell(FlowStarted(shown, flow.name))
+        is_registered = False
         while not self.stopping.is_set():
-            error = None
+            error, tried = None, _Try(self)
             try:
-                done = refresh_node(self.loaded, node, flow, self._hooks, interval_s=None if once else interval_s)
+                if not is_registered:
+                    register_dataset(self.loaded, node)
+                    is_registered = True
+                done = refresh_node(self.loaded, node, flow, tried.hooks, interval_s=None if once else interval_s)
                 counts, failures = counts + done.counts, 0
             except RivermouthError as found:
-                error, failures = found.located(str(flow.at)), failures + 1
+                error, failures, counts = found.located(str(flow.at)), failures + 1, counts + tried.counts
                 wait_s = min(_LONGEST_WAIT_S, 2.0**failures)
                 if failures >= _TRIES or not may_pass(error):
                     self._failed(shown, flow, error)
@@ -195,14 +219,15 @@ class Update:
         started, shown, counts, reason = time.monotonic(), self._shown(node), QueryCounts(), ""
         kind = ""
         for flow in node.flows:
-            begun = time.monotonic()
+            begun, tried = time.monotonic(), _Try(self)
             self.tell(FlowStarted(shown, flow.name))
             try:
-                done = refresh_node(self.loaded, node, flow, self._hooks)
+                register_dataset(self.loaded, node)
+                done = refresh_node(self.loaded, node, flow, tried.hooks)
             except RivermouthError as error:
                 found = error.located(str(flow.at))
                 self._failed(shown, flow, found)
-                return DatasetOutcome(shown, "failed", counts, time.monotonic() - started, found)
+                return DatasetOutcome(shown, "failed", counts + tried.counts, time.monotonic() - started, found)
             counts, reason, kind = counts + done.counts, done.reason, done.refresh
             if done.counts.read or kind not in ("", "nothing"):
                 self._changed(node)

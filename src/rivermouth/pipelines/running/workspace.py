@@ -40,6 +40,7 @@ from rivermouth.pipelines.spec import Query, SourceLine, SqlQuery
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.internals import sessions
 from rivermouth.ports.internals import settings as internals
+from rivermouth.ports.kafka.kafka_ends import KafkaEnds
 from rivermouth.ports.kafka.kafka_source import FETCH_MAX_WAIT_MS
 from rivermouth.rows import row_expectations
 
@@ -102,10 +103,13 @@ class Workspace(Reader):
         self.files_of_lake = files
         self.registry = registry
         self.session = PipelineSession(spark, self)
+        self.kafka_ends = KafkaEnds(self.session)
         self.lock = threading.RLock()
         self.nodes: Nodes | None = None
         self._state = state
         self._given = given
+        self.of_views: dict[TableName, Evaluated] = {}
+        """Queries of views, kept while the graph is made."""
         self._reads: list[Reads] = []
         self._hidden = 0
         self._clusters: list[dict[str, str]] = []
@@ -130,7 +134,8 @@ class Workspace(Reader):
             finally:
                 self._reads.pop()
             decoded = decoded_records.used_once(reads, frame)
-        return Evaluated(frame, tuple(reads.found.values()), tuple(reads.views), decoded)
+        read = tuple(reads.found.values())
+        return Evaluated(frame, read, tuple(reads.views), decoded, frozenset(reads.shared), tuple(reads.kafka))
 
     def _frame(self, query: Query, dataset: str, at: SourceLine) -> DataFrame:
         if isinstance(query, SqlQuery):
@@ -263,7 +268,7 @@ class Workspace(Reader):
 
     def _view(self, node: Node, shown: str) -> DataFrame:
         """The rows of a view. Those of a stream are counted by its expectations in each batch that reads them."""
-        evaluated, found = self.evaluate(node.flows[0].query, shown, node.at), list[CountedView]()
+        evaluated, found = self._of_view(node, shown), list[CountedView]()
         frame, expectations = evaluated.frame, node.expectations
         with self.errors(node.at, shown):
             if expectations and frame.isStreaming:
@@ -272,9 +277,15 @@ class Workspace(Reader):
             else:
                 frame = row_expectations.passed(frame, expectations)
         if self._reads:
-            self._reads[-1].views += [*evaluated.views, *found]
-            self._reads[-1].decoded += evaluated.decoded
+            self._reads[-1].take(evaluated, found)
         return frame
+
+    def _of_view(self, node: Node, shown: str) -> Evaluated:
+        """The query of a view: as it was evaluated for the graph, or once more; see ``Reads.shares``."""
+        kept = self.of_views.get(node.name)
+        if kept is not None and len(self._reads) == 1 and self._reads[-1].shares(node.name, kept):
+            return kept
+        return self.evaluate(node.flows[0].query, shown, node.at)
 
     def _delta(self, location: str, *, stream: bool, options: Mapping[str, str]) -> DataFrame:
         reader: Any = DataStreamReader(self.session) if stream else DataFrameReader(self.session)
@@ -358,7 +369,10 @@ class Workspace(Reader):
         """See ``Catalogue``: the options of the cluster, and how long a reader waits at the end of a partition."""
         # Each batch would wait so long at each partition.
         tuned = {} if _FETCH_WAIT in {key.lower() for key in options} else {_FETCH_WAIT: FETCH_MAX_WAIT_MS}
-        return {**tuned, **self.cluster_options(options)}
+        found = {**tuned, **self.cluster_options(options)}
+        if self._reads:
+            self._reads[-1].kafka.append({**options, **found})
+        return found
 
     def cluster_options(self, options: Mapping[str, str]) -> Mapping[str, str]:
         """Kafka's own classes in the place of Databricks' shaded ones, and what the project says of its cluster."""

@@ -24,13 +24,14 @@ def table_state(spark: SparkSession, location: str) -> TableState:
     snapshot = log.update(False, none, none)
     from pyspark.sql.types import StructType  # noqa: PLC0415 - only for the annotation elsewhere
 
-    metadata = snapshot.metadata()
+    # As one text: each value alone would be a call of the JVM.
+    metadata = json.loads(snapshot.metadata().json())["metaData"]
     return TableState(
-        table_id=metadata.id(),
+        table_id=metadata["id"],
         version=snapshot.version(),
-        columns=StructType.fromJson(json.loads(metadata.schemaString())),
-        partition_by=tuple(_members(metadata.partitionColumns())),
-        properties=_mapping(metadata.configuration()),
+        columns=StructType.fromJson(json.loads(metadata["schemaString"])),
+        partition_by=tuple(metadata.get("partitionColumns", ())),
+        properties=metadata.get("configuration", {}),
         transactions=_Transactions(snapshot),
     )
 

@@ -12,7 +12,7 @@ from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from rivermouth.decoding.jvm.java_objects import java_class, java_frame, java_session, jvm
 from rivermouth.domain.query.query_state import StateOperator
 from rivermouth.domain.query.view_tree import PlanNode, read_tree
-from rivermouth.ports.internals.sessions import active, settings
+from rivermouth.ports.internals.sessions import settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,24 +37,17 @@ _UNCHECKED: Final = {"spark.sql.streaming.unsupportedOperationCheck": "false"}
 _DELAY: Final = "spark.watermarkDelayMs"
 _WINDOWS: Final = ("spark.timeWindow", "spark.sessionWindow")
 _FUNCTIONS: Final = ("FlatMapGroups", "TransformWithState")
+_PLAN_TEXT: Final = "rivermouth.internals.plan.PlanText"
 _LATE: Final = "numRowsDroppedByWatermark"
 
 
 OutputMode = Literal["append", "complete", "update"]
 """Spark's output modes of a streaming query."""
 
-# Spark cuts texts of plans after so many columns and letters.
-_WHOLE_PLANS: Final = {
-    "spark.sql.debug.maxToStringFields": str(2**31 - 1),
-    "spark.sql.maxPlanStringLength": str(2**31 - 16),
-}
-
 
 def analysed_plan(frame: DataFrame) -> str:
     """The analysed query as text, whole: queries that differ in their last column have different texts."""
-    spark = frame.sparkSession
-    with active(spark), settings(spark, _WHOLE_PLANS):  # texts are cut as the active session says
-        return str(java_frame(frame).queryExecution().analyzed().toString())
+    return str(java_class(frame.sparkSession, _PLAN_TEXT).whole(java_frame(frame)))
 
 
 def qualified_columns(frame: DataFrame) -> dict[str, set[str]]:
@@ -69,7 +62,9 @@ def qualified_columns(frame: DataFrame) -> dict[str, set[str]]:
 
 
 def needs_whole_result(frame: DataFrame) -> bool:
-    """Whether a streaming query can only give its whole result with each batch: it aggregates without a watermark."""
+    """Whether a query can only give its whole result with each batch: a stream that aggregates without a watermark."""
+    if not frame.isStreaming:
+        return False
     return refused_stream(frame, "append") is not None and refused_stream(frame, "complete") is None
 
 

@@ -37,6 +37,9 @@ _ASKED_FOR_IN_PARTS: Final = (
     "io.delta.tables.DeltaTable",
 )
 
+_BETWEEN: Final = "\x1f"
+"""Between two settings in a text of all; no setting has it."""
+
 
 def keep_classes(spark: SparkSession) -> None:
     """Spares each batch PySpark's search for classes that it asks the JVM for by name, again and again.
@@ -121,6 +124,16 @@ def active(spark: SparkSession) -> Iterator[None]:
             sessions.setActiveSession(before.get())
         else:
             sessions.clearActiveSession()
+
+
+def all_settings(spark: SparkSession) -> dict[str, str]:
+    """The settings of a session that somebody has set, of its context and its own.
+
+    ``conf.getAll`` of PySpark asks the JVM for each of them alone.
+    """
+    text: str = java_session(spark).conf().getAll().mkString(_BETWEEN)
+    pairs = (each.partition(" -> ") for each in text.split(_BETWEEN) if each)
+    return {name: value for name, _, value in pairs}
 
 
 @contextmanager

@@ -48,6 +48,10 @@ class FoundCheckpoint:
     follows: str | None = None
     repeats: int | None = None
 
+    def batch_of(self, batch_id: int, attempt: str) -> int:
+        """The number that the batch of a ledger entry has here."""
+        return (self.repeats or 0) if self.follows == attempt else batch_id
+
     def goes_on_after(self, query_id: str, batch_id: int, attempt: str) -> bool:
         """Whether its query goes on with the batch that follows a ledger entry, or tries that one again.
 
@@ -87,6 +91,29 @@ class QueryCheckpoint:
         except ValueError as error:
             return FoundCheckpoint("damaged", owner, query_id, detail=str(error))
         return FoundCheckpoint("usable", owner, query_id, last, done, follows=follows, repeats=repeats)
+
+    def lacks_files(self, batch_id: int, files: int) -> str:
+        """What is wrong with the lists of files that file sources have read; empty where nothing is.
+
+        Spark takes a file that is in no list for a new one.
+
+        Args:
+            batch_id: A batch.
+            files: How many files they have read up to its end.
+        """
+        try:
+            ends = {source: _log_offset(line) for source, line in enumerate(self.offsets(batch_id)[1:])}
+            found = sum(self._count(source, end) for source, end in ends.items() if end is not None)
+        except (ValueError, KeyError, TypeError):
+            return "a list of source files has an unknown form"
+        return "" if found == files else f"its lists have {found} source files, and {files} were read"
+
+    def _count(self, source: int, end: int) -> int:
+        """How many files the lists of a source have up to one of them. A compact list has those before it too."""
+        names = set(self._files.names(f"{self.location}/sources/{source}"))
+        compact = [number for number in range(end + 1) if f"{number}.compact" in names]
+        first = compact[-1] if compact else 0
+        return sum(len(self._listed(source, number)) for number in range(first, end + 1))
 
     def damage(self, error_text: str, sources: int | None = None) -> str:
         """What Spark cannot read of it; empty where nothing is wrong. Reads more files than ``inspect``.
@@ -162,12 +189,15 @@ class QueryCheckpoint:
         return found
 
     def _read_files(self, source: int, number: int) -> list[tuple[int, str, int]]:
+        parts = self._listed(source, number)
+        return [(source, each["path"], each["timestamp"]) for each in parts if each["batchId"] == number]
+
+    def _listed(self, source: int, number: int) -> list[Any]:
         folder = f"{self.location}/sources/{source}"
         text = self._files.read(f"{folder}/{number}")
         if text is None:
             text = self._files.read(f"{folder}/{number}.compact") or ""
-        parts = (json.loads(line) for line in text.split("\n")[1:] if line)
-        return [(source, each["path"], each["timestamp"]) for each in parts if each["batchId"] == number]
+        return [json.loads(line) for line in text.split("\n")[1:] if line]
 
     def seed(self, offsets: tuple[str, ...], files: Sequence[tuple[int, str, int]]) -> str:
         """Puts a checkpoint there whose batch 0 has read up to ``offsets``; Spark's new id of its query.

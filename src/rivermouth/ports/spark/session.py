@@ -143,17 +143,20 @@ def _clone(spark: SparkSession, users: Mapping[str, str], schemes: Collection[st
     versions.check(spark)
     session_checks.check_jar(spark, schemes)
     clone = sessions.cloned(spark)
-    context = spark.sparkContext.getConf()
+    context = sessions.all_settings(spark)
     if "s3a" in schemes and context.get("spark.delta.logStore.s3a.impl") == CONDITIONAL_LOG_STORE:
         users = {**session_conf.OBJECT_STORE, **users}
-    of_delta = {name for name in session_conf.OF_DELTA if context.contains(name)}
+    of_delta = {name for name in session_conf.OF_DELTA if name in context}
     ours = {name: value for name, value in session_conf.SETTINGS.items() if name not in of_delta}
     hadoop = sessions.context_hadoop_conf(spark)
     there = hadoop.get(METASTORE_URIS.removeprefix("spark.hadoop."))
     # A session would take it, and go on with the metastore of its context.
     if users.get(METASTORE_URIS, there) != there:
         raise SessionSettled(name=METASTORE_URIS, fix=_unsettled(METASTORE_URIS))
+    known = sessions.all_settings(clone)
     for name, value in {**ours, **users}.items():
+        if known.get(name) == value and not name.startswith("spark.hadoop."):
+            continue  # a call of the JVM for each of them takes longer than all that is there
         # What is said of Hadoop to a context has a prefix, to a session it has none.
         try:
             clone.conf.set(name.removeprefix("spark.hadoop."), value)

@@ -10,7 +10,6 @@ from rivermouth.engine.query.query_run import QueryContext, QueryRun
 from rivermouth.errors import TableOfFlow
 from rivermouth.pipelines.running.declared_columns import with_computed
 from rivermouth.ports.delta.query_ledger import QueryLedger, QueryPosition
-from rivermouth.ports.internals.delta_snapshot import table_state
 from rivermouth.ports.internals.query_plans import analysed_plan, keeps_state
 from rivermouth.ports.lake.query_checkpoint import QueryCheckpoint
 from rivermouth.side_tables.held_letters import HeldLetters
@@ -72,9 +71,8 @@ def opened(loaded: Loaded, context: QueryContext, frame: DataFrame) -> QueryRun:
         LedgerLost, LedgerUnreadable, LedgerTooNew: Its entries cannot be known.
         TableOfFlow: A flow of a project file wrote the table.
     """
-    session = loaded.workspace.session
-    position = own_position(context, session)
-    state = table_state(session, context.places.table)
+    position = own_position(context, loaded.workspace.session)
+    state = loaded.resolver.state(context.places.table, position.version)
     return QueryRun(
         context,
         columns=state.columns,

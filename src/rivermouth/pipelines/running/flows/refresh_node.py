@@ -101,8 +101,10 @@ def refresh_node(
     if flow.once:
         mode = "update" if flow.keys else "append"
         return _once(evaluated, run, _batch(loaded, node, flow, evaluated, run), mode)
-    if interval_s is None and has_nothing_new(workspace.session, run, _streamed_tables(loaded, evaluated.inputs)):
-        return Done(reason=NOTHING_NEW)
+    if interval_s is None:
+        tables = map(loaded.resolver.newest, _streamed_tables(loaded, evaluated.inputs))
+        if has_nothing_new(run, tables, lambda: workspace.kafka_ends.of(evaluated.kafka)):
+            return Done(reason=NOTHING_NEW)
     batch = _batch(loaded, node, flow, evaluated, run)
     mode = output_mode(flow, evaluated.frame, is_alone=len(node.flows) == 1)
     run.replaces = mode == "complete"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from rivermouth.domain.query.query_entry import fingerprint
 from rivermouth.domain.query.view_rules import calls_users_code
 from rivermouth.ports.internals.query_plans import analysed_plan
+from rivermouth.ports.internals.sessions import all_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -56,7 +57,7 @@ def definition_of(
 
 
 def _settings(spark: SparkSession) -> dict[str, str | None]:
-    legacy = {name: value for name, value in spark.conf.getAll.items() if name.startswith(_LEGACY)}
+    legacy = {name: value for name, value in all_settings(spark).items() if name.startswith(_LEGACY)}
     return {**dict(sorted(legacy.items())), **{name: spark.conf.get(name) for name in _SETTINGS}}
 
 

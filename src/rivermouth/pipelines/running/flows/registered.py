@@ -1,0 +1,29 @@
+"""The tables of a pipeline in the catalog of its project, where they are found by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rivermouth.engine.table.flow_table import register
+from rivermouth.ports.internals import sessions
+
+if TYPE_CHECKING:
+    from rivermouth.pipelines.graph import Node
+    from rivermouth.pipelines.running.load import Loaded
+
+
+def register_dataset(loaded: Loaded, node: Node) -> None:
+    """Makes a table known in the project's catalog, if there is one.
+
+    Raises:
+        TableMismatch: The catalog has a table of that name elsewhere, or does not take it.
+        MetastoreUnavailable: The metastore cannot be reached, or another process has the embedded one open.
+
+    Guarantees:
+        Run twice: as once. The table itself is not changed.
+    """
+    name = loaded.pipeline.registered(node.name) if node.is_table else None
+    if name is not None and node.location is not None:
+        # A session of Spark's own: the pipeline's would find its datasets by such names.
+        plain = sessions.cloned(loaded.workspace.session)
+        register(plain, name, node.location, flow=loaded.graph.names.shown(node.name))
