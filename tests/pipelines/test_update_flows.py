@@ -70,8 +70,8 @@ def test_several_rows_of_a_key_are_refused_with_the_batch(totals):
     totals.define(select=".select(F.lit('all').alias('shop'), 'amount')")
     totals.feed("in/0.json", {"shop": "north", "amount": 1}, {"shop": "south", "amount": 2})
     assert str(totals.run()["totals"].error) == (
-        "[UPDATE_KEYS_REPEATED] flow sums: 1 keys have several rows for totals in one batch; the batch was not written\n"
-        "  at: src/a.py:8\n  hint: group the query by shop alone, or name all columns of its groupBy in keys"
+        "[UPDATE_KEYS_REPEATED] flow sums: 1 keys have several rows for totals in one batch; the batch was not "
+        "written\n  at: src/a.py:8\n  hint: group the query by shop alone, or name all columns of its groupBy in keys"
     )
     assert totals.rows("default.totals") == []
 

@@ -16,7 +16,6 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from rivermouth.engine.query.counted_view import CountedView, counted_view
 from rivermouth.errors import (
     DatasetUnknown,
-    DefinitionInvalid,
     QueryFunctionFailed,
     QueryInvalid,
     RivermouthError,
@@ -203,20 +202,13 @@ class Workspace(Reader):
 
     def decode(self, frame: DataFrame, settings: Mapping[str, Any]) -> DataFrame:
         """See ``Reader``."""
-        reads = self._within_query("decode")
-        return decoded_records.decoded(self.pipeline, frame, settings, reads, self.registry.here())
+        reads, at = decoded_records.within_query(self._reads, "decode", self.registry.here())
+        return decoded_records.decoded(self.pipeline, frame, settings, reads, at)
 
     def encode(self, frame: DataFrame, settings: str | Mapping[str, Any]) -> Column:
         """See ``Reader``."""
-        reads = self._within_query("encode")
-        return encoded_values.encoded(self.pipeline, frame, settings, reads, self.registry.here())
-
-    def _within_query(self, function: str) -> Reads:
-        if self._reads:
-            return self._reads[-1]
-        detail = "it is called outside of a query"
-        fix = "call it in the function that returns the rows of a dataset"
-        raise DefinitionInvalid(at=str(self.registry.here()), definition=function, detail=detail, fix=fix)
+        reads, at = decoded_records.within_query(self._reads, "encode", self.registry.here())
+        return encoded_values.encoded(self.pipeline, frame, settings, reads, at)
 
     def read(self, name: str, *, stream: bool) -> DataFrame:
         """See ``Reader``."""

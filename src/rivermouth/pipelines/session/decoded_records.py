@@ -15,7 +15,7 @@ from rivermouth.pipelines.python.decode import SETTINGS
 from rivermouth.ports.internals.query_plans import count_parts, keeps_state
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -65,6 +65,18 @@ def decoded(
     rows, found = decoded_stream(frame, flow, columns, alias)
     reads.decoded.append(found)
     return rows
+
+
+def within_query(evaluated: Sequence[Reads], function: str, at: SourceLine) -> tuple[Reads, SourceLine]:
+    """The query that is evaluated now, and the line where it calls the function.
+
+    Raises:
+        DefinitionInvalid: No query is evaluated now.
+    """
+    if evaluated:
+        return evaluated[-1], at
+    detail, fix = "it is called outside of a query", "call it in the function that returns the rows of a dataset"
+    raise DefinitionInvalid(at=str(at), definition=function, detail=detail, fix=fix)
 
 
 def used_once(reads: Reads, frame: DataFrame) -> tuple[DecodedStream, ...]:
