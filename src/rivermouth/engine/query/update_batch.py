@@ -51,7 +51,7 @@ class UpdateBatch:
         if query_batch.is_known(frame, batch_id, query_id, run):
             return
         entry = query_batch.next_entry(batch_id, query_id, run)
-        frame = query_batch.sourced(frame, entry, run)
+        frame, entry = query_batch.sourced(frame, entry, run)
         context.step("check")
         expectations = context.expectations
         routed = row_expectations.route(frame, expectations)
