@@ -57,7 +57,7 @@ def _check(spark: SparkSession, schema: str, columns: T.StructType) -> None:
     Raises:
         ValueError: It refuses them; the text says why.
     """
-    # Spark asks nobody but the first row whether it can write the columns.
+    # Spark compares the columns with the schema when it writes the first row.
     values = (F.lit(None).cast(each.dataType).alias(each.name) for each in columns)
     try:
         spark.range(1).select(to_avro(F.struct(*values), schema)).first()
