@@ -94,6 +94,40 @@ def test_all_problems_of_all_flows_are_reported_at_their_lines(problems_of):
     ]
 
 
+def test_a_wrong_name_or_explode_hides_no_other_problem(problems_of):
+    text = (
+        HEAD
+        + """\
+    format: {type: json, schema: "id bigint, ingested_at string, __delete boolean, amount double"}
+    expectations:
+      - {name: one, condition: idd > 0}
+      - {name: two, condition: ingested_at IS NOT NULL OR __delete}
+  second:
+    topics: [second]
+    table: silver.second
+    format: {type: json, schema: "id bigint, kafka_offset bigint, items array<struct<name: string>>"}
+    explode: itms AS item
+    select:
+      - id
+      - item.name AS name
+      - amuont AS amount
+    expectations:
+      - {name: one, condition: name IS NOT NULL AND amount > 0}
+      - {name: two, condition: item.price > 0}
+      - {name: three, condition: ix > 0}
+"""
+    )
+    assert [(line, code) for code, line, _, _ in problems_of(text)] == [
+        (6, "COLUMN_COLLISION"),
+        (6, "COLUMN_RESERVED"),
+        (8, "EXPECTATION_INVALID"),
+        (13, "COLUMN_COLLISION"),
+        (14, "EXPLODE_INVALID"),
+        (18, "SELECT_INVALID"),
+        (22, "EXPECTATION_INVALID"),
+    ]
+
+
 LED_ON = [
     pytest.param(SCHEMA + "    select: [id, amuont]\n", "amuont", None, id="select"),
     pytest.param(SCHEMA + "    select: [id, 'amount +']\n", "select: [id, 'amount +']", None, id="select of no SQL"),

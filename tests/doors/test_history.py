@@ -102,7 +102,7 @@ def test_what_the_columns_do_not_give_is_refused(sink, detail, hint, say):
 def test_a_column_that_is_excluded_anyway_may_be_named_as_one_that_makes_no_version(say, send, versions):
     sink = (
         "keys: id, sequence_by: seq, apply_as_deletes: op = 'D', except_columns: [op, tags, a note], "
-        "track_history_except_columns: [op, tags, a note]"
+        "track_history_except_columns: [op, tags, a note, kafka_offset, ingested_at]"
     )
     send((1, 1, 10, "I", "x"), (1, 2, 10, "U", "y"), (1, 3, 11, "U", "y"))
     code, _out, err = say(sink, "run")

@@ -369,6 +369,25 @@ def test_ordinary_lines_are_broken_between_words_on_a_terminal_alone(terminal, m
     )
 
 
+@pytest.mark.parametrize(
+    ("line", "broken"),
+    [
+        (
+            "  warning: 3 of 6 records are dead letters; to see them: rivermouth dead-letters show orders",
+            "  warning: 3 of 6 records are dead letters; to see them:\n    rivermouth dead-letters show orders\n",
+        ),
+        (
+            'orders: undeclared fields: note, buyer.phone, a; "rivermouth schema infer orders" shows all fields',
+            'orders: undeclared fields: note, buyer.phone, a;\n  "rivermouth schema infer orders" shows all fields\n',
+        ),
+    ],
+)
+def test_a_command_within_a_line_is_not_broken(line, broken, terminal, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "72")
+    _, said = terminal.seen(lambda: say(line))
+    assert said == broken
+
+
 def test_wrong_usage_is_told_in_words_and_broken_between_them(terminal, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(NARROW))
     said = terminal.say("status", "--max-lag", "ten", code=2)

@@ -2,12 +2,17 @@
 
 import json
 import shutil
+import threading
+import time
 
 import pytest
 from tests.kinesis.server import KEYS, gate, kinesis
 
+import rivermouth
 from rivermouth.cli.pipelines import plan_text
 from rivermouth.errors import RivermouthError
+from rivermouth.pipelines import commands
+from rivermouth.testing import run_pipeline
 
 FILES = """
 import dlt
@@ -125,6 +130,41 @@ def test_a_run_that_ends_at_any_step_loses_and_doubles_nothing(folder, server):
     assert data(folder, "steps") == sorted(given)
 
 
+@pytest.mark.long  # the source's part of it: test_a_query_that_goes_on_hears_of_new_records_and_shards
+def test_records_come_as_they_are_put_until_it_is_stopped(folder, server):
+    server.create("followed")
+    options = server.options("followed", minFetchPeriod="100ms", initialPosition="latest")
+    folder.write("src/a.py", FILES.format(options=options).replace("def clicks", "def followed"))
+    server.put("followed", "old")
+    time.sleep(2.1)  # Kinesis tells whole seconds of its clock
+    stopping, outcomes, put = threading.Event(), [], []
+
+    def follow():
+        with commands.opened(folder.pipeline(), writes=True) as loaded:
+            outcomes.extend(commands.updated(loaded, commands.UpdateOptions(follow=True), stopping))
+
+    def wait(count):
+        deadline = time.monotonic() + 90
+        while not (table.exists() and len(data(folder, "followed")) >= count) and time.monotonic() < deadline:
+            time.sleep(0.5)
+
+    table = folder.folder / "lake/default/followed/_delta_log/00000000000000000001.json"
+    thread = threading.Thread(target=follow)
+    thread.start()
+    try:
+        wait(0)
+        for number in range(3):
+            put += [f"{number}-{place}" for place in range(4)]
+            server.put("followed", *put[-4:])
+            server.split("followed", 0)
+            wait(len(put))
+    finally:
+        stopping.set()
+        thread.join(60)
+    assert [each.error and str(each.error) for each in outcomes] == [None]
+    assert data(folder, "followed") == put
+
+
 def test_throttling_fails_the_flow_by_name_and_the_next_run_has_all(folder, server, behind):
     server.create("busy")
     server.put("busy", "1", "2")
@@ -183,6 +223,13 @@ def test_what_cannot_be_read_is_said_when_it_is_planned(folder, server):
         '  hint: .option("streamName", "orders")'
     )
     server.create("planned")
+    place = folder.folder / "plan.txt"
+    shown = f"__import__('pathlib').Path({str(place)!r}).write_text(found._jdf.queryExecution().analyzed().toString())"
+    text = READING.format(how="readStream", options=server.options("planned"))
+    folder.write("src/a.py", text.replace("return spark", "found = spark") + f"    {shown}\n    return found\n")
+    folder.plan()
+    assert "kinesis" in place.read_text()
+    assert not any(secret in place.read_text() for secret in KEYS)
     at = {"at_timestamp": "2026-01-31T12:00:00Z"}
     folder.write("src/a.py", READING.format(how="readStream", options=server.options("planned", initialPosition=at)))
     assert folder.plan()["t"].notes == (
@@ -190,4 +237,21 @@ def test_what_cannot_be_read_is_said_when_it_is_planned(folder, server):
             "kinesis planned: 1 open shard, keeps records for 1 day; what is older is gone, also what came from "
             "2026-01-31 12:00:00 UTC on"
         ),
+    )
+
+
+def test_a_test_gives_records_of_a_stream_as_those_of_a_topic(tmp_path, spark):
+    (tmp_path / "a.py").write_text(
+        READING.format(how="readStream", options={"streamName": "orders", "initialPosition": "earliest"})
+    )
+    records = [rivermouth.Record("1", key="a"), rivermouth.Record("2", key="b")]
+    ran = run_pipeline(tmp_path / "a.py", spark=spark, topics={"orders": records})
+    found = ran.table("t").selectExpr("partitionKey", "CAST(data AS STRING)", "stream", "shardId", "sequenceNumber")
+    assert sorted(map(tuple, found.collect())) == [
+        ("a", "1", "orders", "shardId-000000000000", "0"),
+        ("b", "2", "orders", "shardId-000000000000", "1"),
+    ]
+    assert ran.table("t").schema.simpleString() == (
+        "struct<partitionKey:string,data:binary,stream:string,shardId:string,sequenceNumber:string,"
+        "approximateArrivalTimestamp:timestamp>"
     )

@@ -215,6 +215,20 @@ def test_where_a_query_begins(server, stream):
     assert read(options, (again, batches[0][1])) == {"0": ["new"]}
 
 
+def test_a_query_that_goes_on_hears_of_new_records_and_shards(server, stream):
+    options = server.options(stream)
+    following = reader(options)
+    start, found = following.initialOffset(), []
+    for value in ("1", "2", "3"):
+        server.put(stream, value)
+        server.split(stream, 0)
+        while (end := following.latestOffset(start, None)) != start:
+            found += values(options, [(start, end)])
+            start = json.loads(json.dumps(end))
+        assert found[-1] == value
+    assert found == ["1", "2", "3"]
+
+
 def test_several_streams_are_one_source(server, stream):
     other = f"{stream}-other"
     server.create(other)

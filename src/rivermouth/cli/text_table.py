@@ -20,6 +20,10 @@ _PIECES: Final = re.compile(r"[^\s,]*,+|[^\s,]+|\s+")
 # Places in files, commands, and hints that are more than words: a line break would be pasted, too.
 _PASTED: Final = re.compile(r"\s*(?:at: |rivermouth |hint: (?!known: )(?:.*[:{}=\"$]|.*\brivermouth |.*(?<!\S)-))")
 
+# Commands within a line.
+_COMMAND: Final = re.compile(r'"rivermouth [^"]*"|(?<=: )rivermouth [^";,]*$')
+_JOINED: Final = "\0"
+
 
 def columns(
     head: Sequence[str], rows: Sequence[Sequence[object]], *, indent: str = "", stream: TextIO | None = None
@@ -72,9 +76,10 @@ def folded(text: str, stream: TextIO) -> str:
             lines.append(line)
             continue
         indent = " " * (len(line) - len(line.lstrip()) + 2)
-        first, *more = _broken(line, room - len(indent))
+        joined = _COMMAND.sub(lambda command: command[0].replace(" ", _JOINED), line)
+        first, *more = _broken(joined, room - len(indent))
         lines += [first, *(indent + each for each in more)]
-    return "\n".join(lines)
+    return "\n".join(lines).replace(_JOINED, " ")
 
 
 def width_of(text: str) -> int:

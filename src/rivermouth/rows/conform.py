@@ -18,7 +18,7 @@ from pyspark.sql.types import (
 )
 
 from rivermouth import names
-from rivermouth.errors import ColumnCollision, ColumnReserved
+from rivermouth.errors import ColumnCollision, ColumnReserved, RivermouthError
 from rivermouth.rows import reserved_names
 from rivermouth.rows.columns import select_columns, time_ranges
 from rivermouth.rows.columns.codegen import by_reference
@@ -85,16 +85,31 @@ def table_columns(flow: Flow, payload: StructType, key: DataType) -> StructType:
             raise ColumnReserved(flow=flow.name, column=field.name, owner="rivermouth", fix=fix).about(
                 "metadata_columns", taken[field.name.lower()]
             )
-    for field in payload:
-        if reserved_names.is_of_the_way(field.name):
-            fix = f"leave {field.name} out of the schema, or write the value whole: format: text"
-            raise ColumnReserved(flow=flow.name, column=field.name, owner="rivermouth", fix=fix).about(
-                "format", "schema"
-            )
-        if field.name.lower() in taken:
-            fix = renamed(flow, taken[field.name.lower()], payload.names)
-            raise ColumnCollision(flow=flow.name, column=field.name, fix=fix).about("format", "schema")
+    for problem in taken_names(flow, payload).values():
+        raise problem
     return StructType([*payload.fields, *metadata])
+
+
+def taken_names(flow: Flow, payload: StructType) -> dict[str, RivermouthError]:
+    """The payload columns that have the name of a metadata column or of the way, in any case of letters; and why not.
+
+    Args:
+        flow: The flow.
+        payload: What its format reads, or what it selects of that.
+
+    Returns:
+        ColumnCollision or ColumnReserved by the name of the column, in the order of the columns.
+    """
+    taken = {name.lower(): column for column, name in flow.metadata_columns.items()}
+    found: dict[str, RivermouthError] = {}
+    for name in payload.names:
+        if reserved_names.is_of_the_way(name):
+            fix = f"leave {name} out of the schema, or write the value whole: format: text"
+            found[name] = ColumnReserved(flow=flow.name, column=name, owner="rivermouth", fix=fix)
+        elif name.lower() in taken:
+            fix = renamed(flow, taken[name.lower()], payload.names)
+            found[name] = ColumnCollision(flow=flow.name, column=name, fix=fix)
+    return {name: problem.about("format", "schema") for name, problem in found.items()}
 
 
 def metadata_types(flow: Flow, key: DataType) -> dict[str, DataType]:

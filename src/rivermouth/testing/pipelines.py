@@ -50,8 +50,8 @@ def run_pipeline(
         place: The folder of the pipeline, its settings file, or source files.
         tables: Rows by the name of a table: dicts, or a frame. A table that the pipeline reads is replaced, and a
             dataset of the pipeline as well: its own query is not run then.
-        topics: Records by Kafka topic: values (a dict is sent as a JSON document, text as UTF-8), ``Record``s, or a
-            frame with a column ``value``.
+        topics: Records by Kafka topic or stream of Kinesis: values (a dict is sent as a JSON document, text as UTF-8),
+            ``Record``s, or a frame with a column ``value``.
         files: Files by the path that the pipeline reads: rows for a file of JSON lines, contents by the name of the
             file, or a folder whose files are copied.
         name: The pipeline, where the folder has several.

@@ -65,9 +65,12 @@ def table_shape(spark: SparkSession, flow: Flow) -> TableShape:
     """
     problems = Problems(flow.name)
     payload, key = declared_columns(spark, flow, problems)
-    payload = exploded_columns(spark, flow, columns_of_rows(flow, payload))
+    payload = columns_of_rows(flow, payload)
+    with problems.kept(*_of_elements(flow)):
+        payload = exploded_columns(spark, flow, payload)
     payload = looked_up_columns(spark, flow, payload, key, problems, _columns_of)
-    payload = selected_columns(spark, flow, payload, problems)
+    payload = selected_columns(spark, flow, _with_own_names(flow, payload, problems), problems)
+    payload = _with_own_names(flow, payload, problems)
     columns = problems.of(lambda: conform.table_columns(flow, payload, key))
     columns = with_derived_columns(spark, flow, columns, problems)
     incomplete = bool(problems)
@@ -81,6 +84,22 @@ def table_shape(spark: SparkSession, flow: Flow) -> TableShape:
             reserved_names.check(flow, columns.names, payload.names)
     problems.report()
     return TableShape(payload.names, _commented(columns, flow), table_columns.partition_columns(flow))
+
+
+def _of_elements(flow: Flow) -> tuple[str, ...]:
+    """The names that the columns of an element have, as far as the flow says them."""
+    if flow.explosion is None:
+        return ()
+    return flow.explosion.called or ((flow.explosion.column,) if flow.explosion.column else ())
+
+
+def _with_own_names(flow: Flow, payload: StructType, problems: Problems) -> StructType:
+    """The columns whose names nothing else has; each of the others is kept in ``problems``."""
+    taken = conform.taken_names(flow, payload)
+    for name, problem in taken.items():
+        with problems.kept(name):
+            raise problem
+    return StructType([field for field in payload if field.name not in taken])
 
 
 def _columns_of(spark: SparkSession, flow: Flow) -> StructType:

@@ -222,9 +222,10 @@ def _check_versions(flow: Flow, sink: KeyedSink, payload: StructType, known: Str
 
 
 def _check_listed(flow: Flow, sink: Sink, payload: StructType, kept: Sequence[str], *, of: str) -> None:
-    """That ``<of>_columns`` names columns of the table, and ``<of>_except_columns`` columns that the format reads."""
-    # What the table does not have is excepted in any case.
-    for setting, there in ((f"{of}_columns", kept), (f"{of}_except_columns", payload.names)):
+    """That ``<of>_columns`` names payload columns of the table, and ``<of>_except_columns`` columns that there are."""
+    # What the table does not have, and metadata columns, are excepted in any case.
+    excepted = (*payload.names, *flow.metadata_columns.values())
+    for setting, there in ((f"{of}_columns", kept), (f"{of}_except_columns", excepted)):
         for name in getattr(sink, setting, ()):
             if name not in there:
                 raise _invalid(flow, f"{setting} names {name!r}, which is no column", did_you_mean(name, kept))

@@ -39,9 +39,9 @@ class Problems:
         try:
             yield
         except RivermouthError as error:
-            if unresolved(error.__cause__) not in self._missing:
+            if self._missing.isdisjoint(_parts(error.__cause__)):
                 self._found.append(error)
-                self._missing.update(name.lower() for name in makes)
+            self._missing.update(name.lower() for name in makes)
 
     def of(self, check: Callable[[], Found]) -> Found:
         """What ``check`` returns; what it raises is raised together with all that was kept.
@@ -75,10 +75,16 @@ class Problems:
 
 def unresolved(error: BaseException | None) -> str | None:
     """The name, in lower case, of the column that Spark does not find; None if the error is another one."""
+    parts = _parts(error)
+    return parts[-1] if parts else None
+
+
+def _parts(error: BaseException | None) -> list[str]:
+    """The parts of that name: of ``item.price`` there may be no ``item``."""
     if not isinstance(error, PySparkException) or not (error.getCondition() or "").startswith(_UNRESOLVED):
-        return None
+        return []
     name = (error.getMessageParameters() or {}).get("objectName", "")
-    return name.strip("`").rpartition("`.`")[2].replace("``", "`").lower()
+    return [part.replace("``", "`").lower() for part in name.strip("`").split("`.`")]
 
 
 def fix_of(error: PySparkException, columns: Sequence[str], otherwise: str) -> str:

@@ -5,37 +5,47 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from rivermouth.domain.kinesis.options import TRIM_HORIZON, KinesisOptions, read_options
+from rivermouth.domain.kinesis.options import TRIM_HORIZON, KinesisOptions
 from rivermouth.errors import KinesisSourceInvalid
 from rivermouth.ports.kinesis.data_source import NAME, KinesisSource
 from rivermouth.ports.kinesis.kinesis_client import KinesisClient
 from rivermouth.ports.kinesis.shards import FoundStream, describe, retention_text, text_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 KINESIS: Final = "kinesis"
 SOURCE: Final = NAME
 
 
-def opened(spark: SparkSession, options: Mapping[str, str]) -> tuple[KinesisOptions, tuple[str, ...]]:
-    """The options of a query, whose streams can be read; and a sentence about each stream.
+def looked_at(spark: SparkSession, options: KinesisOptions) -> tuple[str, ...]:
+    """A sentence about each stream of a query; all of them can be read.
 
     Args:
         spark: Knows the data source afterwards.
-        options: As the query writes them.
+        options: Of the query.
 
     Raises:
-        KinesisSourceInvalid: An option is not right.
         KinesisClientMissing: boto3 is not installed.
         KinesisSourceUnreadable: A stream is missing, or Kinesis refuses.
         KinesisThrottled: There are too many calls.
     """
-    found = read_options(options)
-    client = KinesisClient(found)
-    notes = tuple(_note(describe(client, name), found, client.now_ms) for name in found.streams)
+    client = KinesisClient(options)
+    notes = tuple(_note(describe(client, name), options, client.now_ms) for name in options.streams)
     spark.dataSource.register(KinesisSource)
-    return found, notes
+    return notes
+
+
+def of_topics(records: DataFrame) -> DataFrame:
+    """Records of Kafka, which a test gives, as records of Kinesis."""
+    return records.selectExpr(
+        "CAST(key AS STRING) AS partitionKey",
+        "value AS data",
+        "topic AS stream",
+        "CONCAT('shardId-', LPAD(partition, 12, '0')) AS shardId",
+        "CAST(offset AS STRING) AS sequenceNumber",
+        "timestamp AS approximateArrivalTimestamp",
+    )
 
 
 def refuse_batch(options: Mapping[str, str]) -> KinesisSourceInvalid:

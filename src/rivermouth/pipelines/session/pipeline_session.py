@@ -12,6 +12,7 @@ from pyspark.sql.conf import RuntimeConfig
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from rivermouth.decoding.jvm.java_objects import java_session
+from rivermouth.domain.kinesis.options import read_options
 from rivermouth.pipelines.session import jdbc_source, kinesis_source
 from rivermouth.pipelines.session.jdbc_source import JDBC
 from rivermouth.pipelines.session.kinesis_source import KINESIS
@@ -284,8 +285,12 @@ class _StreamReader(DataStreamReader):
         return found
 
     def _records_of_kinesis(self, options: dict[str, str]) -> DataFrame:
-        found, notes = kinesis_source.opened(self._spark, options)
+        found = read_options(options)
+        given = self._catalogue.given_records({"subscribe": ",".join(found.streams)}, stream=True)
+        notes = kinesis_source.looked_at(self._spark, found) if given is None else ()
         self._catalogue.reads(found.name, stream=True, notes=notes)
+        if given is not None:
+            return kinesis_source.of_topics(given)
         self._catalogue.kinesis(found)
         super().format(kinesis_source.SOURCE)
         super().options(**options)
