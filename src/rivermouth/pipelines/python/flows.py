@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from rivermouth.domain.kafka.sink_options import OF_READERS
 from rivermouth.pipelines.python.arguments import column_names, column_text, scd_type, unknown_arguments
 from rivermouth.pipelines.python.registry import Registry, current, invalid, texts
 from rivermouth.pipelines.spec import AutoCdc, EventHook, Flow, FlowKind, PythonQuery, Sink
@@ -192,6 +193,11 @@ def create_sink(name: Any = None, format: Any = None, options: Any = None, /, **
     unknown_arguments(registry, what, {k: v for k, v in given.items() if k not in known}, known)
     _need(registry, what, given, "name", "format")
     options = texts(given.get("options"))
+    if str(given["format"]).lower() == "kafka":
+        of_readers = {each.lower() for each in OF_READERS}
+        for option in [each for each in options if each.lower() in of_readers]:
+            del options[option]
+            registry.note(registry.here(), f"{what}: {option} has no effect, it is an option of readers")
     registry.sinks.append(Sink(given["name"], registry.here(), str(given["format"]), options))
 
 
