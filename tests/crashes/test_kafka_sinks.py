@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections import Counter
 
 import pytest
+from tests.crashes import oracle
 from tests.crashes.delivering import STATES, end_at_each_step
-from tests.crashes.scene import Scene
+from tests.crashes.scene import Scene, name_of
 from tests.pipelines.conftest import records
 
 
@@ -37,6 +39,21 @@ def test_bytes_reach_the_topic_as_they_are(broker, tmp_path, topic, spark):
     ]
 
 
+def test_a_batch_whose_delivery_fails_is_delivered_by_the_same_run(scene, spark, broker):
+    failed = []
+
+    def fail_once(event):
+        if name_of(event) == "sent" and not failed:
+            failed.append(event)
+            raise OSError
+
+    scene.produce(40, seed=1)
+    assert scene.drain(spark, fail_once).error is None
+    assert failed
+    found = Counter(json.loads(value).get("id") for _, value, _ in out_of(scene, broker))
+    assert found == Counter(row["id"] for row in oracle.rows_of(scene.table))
+
+
 @STATES
 def test_each_row_is_in_the_topic_once_wherever_a_run_ends(scene, spark, broker, state):
     def delivered():
@@ -46,3 +63,17 @@ def test_each_row_is_in_the_topic_once_wherever_a_run_ends(scene, spark, broker,
     found = out_of(scene, broker)
     assert {headers["from"] for _, _, headers in found} == {scene.topic.encode()}
     assert all(key == json.loads(value).get("name") for key, value, _ in found)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("step", ["sent", "delivered"])
+def test_each_row_is_in_the_topic_once_where_a_process_is_killed(step, scene, children, spark, broker):
+    """The transaction of the dead process is open, or its entry is not known to the table's side file."""
+    scene.produce(1500)
+    child = children.run(scene, own_jvm=True, kill={"on": step, "nth": 2, "who": "both"})
+    assert child.code == -signal.SIGKILL, child.said()
+    assert child.events.count(step) == 2
+    assert scene.drain(spark).error is None
+    found = Counter(json.loads(value).get("id") for _, value, _ in out_of(scene, broker))
+    assert found == Counter(row["id"] for row in oracle.rows_of(scene.table))
+    assert scene.audit().is_clean

@@ -371,7 +371,7 @@ DEFINED: tuple[Item, ...] = (
         "`update_flow`",
         _dp('dp.create_sink("out", "console")\n@dp.update_flow(target="out")\ndef u():\n    ...'),
         {"flow:u": {"kind": "update"}},
-        note="for sinks; a table takes no updates",
+        note="into a table it needs `keys=`, and each row replaces the one with its keys",
         verdict="differs",
     ),
     Item(

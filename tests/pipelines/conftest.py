@@ -66,6 +66,16 @@ class PipelineFolder:
 
 def records(servers, topic, *, isolation="read_committed", partitions=1):
     """The records of a topic as (key, value, headers), partition by partition."""
+    found = _records(servers, topic, isolation, partitions)
+    return [(key, value.decode(), headers) for key, value, headers in found]
+
+
+def values(servers, topic):
+    """The values of a topic's records as they are."""
+    return [value for _, value, _ in _records(servers, topic, "read_committed", 1)]
+
+
+def _records(servers, topic, isolation, partitions):
     config = {
         "bootstrap.servers": servers,
         "group.id": "reader",
@@ -80,7 +90,7 @@ def records(servers, topic, *, isolation="read_committed", partitions=1):
         assert record is not None
         if record.error() is None:
             key = record.key() and record.key().decode()
-            found.append((key, record.value().decode(), dict(record.headers() or ())))
+            found.append((key, record.value(), dict(record.headers() or ())))
         else:
             assert record.error().code() == KafkaError._PARTITION_EOF
             left -= 1

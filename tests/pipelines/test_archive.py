@@ -95,7 +95,8 @@ def refused(folder, options, query, kind="csv", decorator="append_flow"):
 def test_what_files_cannot_have_is_refused_by_plan(folder):
     folder.feed("in/1.json", {"id": 1})
     numbered = 'format="json" at the sink'
-    text = "has text in column name, and no folder can have each text as its name"
+    text = "cannot be written: column 'name' is text, and no folder can have each text as its name"
+    other = "remove it from partitionBy, or use a date or a number"
     whole = "gives its whole result with each batch, and files only take new rows"
     marked = 'withWatermark("at", "1 hour") in the query of an append flow: each window is written once'
     for options, query, kind, detail, hint in (
@@ -126,21 +127,21 @@ def test_what_files_cannot_have_is_refused_by_plan(folder):
             "rows",
             "csv",
             text,
-            "remove it from partitionBy, or use a date or a number",
+            other,
         ),
         (
             {"path": "x", "partitionBy": "at"},
             "rows",
             "csv",
             "cannot be written: column 'at' is timestamp; folders are by text, whole numbers, dates or booleans",
-            "remove it from partitionBy",
+            other,
         ),
         (
             {"path": "x", "partitionBy": "id, nothing"},
             "rows",
             "csv",
-            "has no column nothing for folders",
-            "remove it from partitionBy",
+            "cannot be written: there is no column 'nothing' for folders",
+            other,
         ),
         ({"path": "x"}, "rows.groupBy('id').count()", "csv", whole, marked),
     ):

@@ -68,6 +68,15 @@ CASES = {
             "  hint: read a stream: spark.readStream or STREAM(...); or make it a materialized view"
         ),
     ),
+    "a stream of a socket": (
+        "@dp.table\ndef a():\n    return spark.readStream.format('socket').option('port', 9999).load()\n",
+        (
+            "[SOURCE_NOT_REPEATABLE] a stream of format socket cannot be read again, so a failed batch would be lost; "
+            "nothing was read\n"
+            "  at: src/a.py:2\n"
+            "  hint: send the rows to a Kafka topic, and read that: rivermouth dev produce lines lines.txt"
+        ),
+    ),
     "an unknown target": (
         "dp.create_streaming_table('orders')\n@dp.append_flow(target='order')\ndef f():\n    return spark.range(3)\n",
         (

@@ -416,3 +416,73 @@ def test_records_are_copied_in_real_time_until_it_is_stopped(real_time, topic, b
     assert folder.run()["copies"].error is None
     there = {each[1] for each in records(broker.bootstrap_servers, out)}
     assert there == {f"v{number}" for number in range(sent)}
+
+
+ONCE = """
+from pyspark import pipelines as dp
+from pyspark.sql.functions import struct, to_json
+
+SCHEMA = "id bigint, shop string, kind string"
+dp.create_sink("copies", "kafka", {options})
+dp.create_sink("archive", "parquet", {{"path": "{folder}/archive"}})
+
+@dp.append_flow(target="copies", name="copy", once=True)
+def copy():
+    return spark.read.schema(SCHEMA).json("{folder}/in").select(to_json(struct("*")).alias("value"))
+
+@dp.append_flow(target="archive", name="keep", once=True)
+def keep():
+    return spark.readStream.schema(SCHEMA).json("{folder}/in")
+"""
+
+
+def test_flows_that_run_once_write_their_rows_once_also_of_a_batch_query(copied, topic, broker, spark):
+    name = topic()
+    options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": name}
+    copied.write("src/a.py", ONCE.format(options=options, folder=copied.folder))
+    copied.more()
+    assert copied.plan()["copies"].flows[0].reason == "its rows once, exactly once; nothing, if it has run"
+    assert {each.error is None for each in copied.run(step=end_at("sink_sent")).values()} == {False}
+    for written in (5, 0):
+        found = copied.run()
+        assert {name: (each.error, each.counts.written) for name, each in found.items()} == {
+            "copies": (None, written),
+            "archive": (None, written),
+        }
+        assert ids(broker, name) == dict.fromkeys(range(5), 1)
+        assert spark.read.parquet(f"{copied.folder}/archive").count() == 5
+        copied.more()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "read", "detail", "hint"),
+    [
+        (
+            "",
+            "read",
+            "its query reads no stream",
+            "read a stream: spark.readStream or STREAM(...)",
+        ),
+        (
+            ", once=True",
+            "readStream",
+            "it runs once, and only sinks of Kafka and of files that are exactly once know that it has",
+            "remove once=True, and read a stream",
+        ),
+    ],
+)
+def test_a_sink_that_cannot_tell_whether_a_flow_has_run_refuses_one_that_runs_once(
+    folder, arguments, read, detail, hint
+):
+    folder.write(
+        "src/a.py",
+        'from pyspark import pipelines as dp\n\ndp.create_sink("out", "console")\n\n'
+        f'@dp.append_flow(target="out"{arguments})\ndef shown():\n'
+        f'    return spark.{read}.schema("id int").json("{folder.folder}")\n',
+    )
+    with pytest.raises(RivermouthError) as raised:
+        folder.plan()
+    assert str(raised.value) == (
+        f"[DEFINITION_INVALID] flow shown into sink out: {detail}; the pipeline was not run\n"
+        f"  at: src/a.py:5\n  hint: {hint}"
+    )

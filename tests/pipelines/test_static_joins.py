@@ -1,10 +1,12 @@
 """A stream joined with a table: each batch sees its newest version, and one that is gone stops nothing for good."""
 
+import re
 import shutil
 import threading
 import time
 
 from rivermouth.pipelines import commands
+from rivermouth.pipelines.status import status
 from rivermouth.project.commands.managed_session import RunHooks
 
 SOURCE = """
@@ -61,3 +63,8 @@ def test_each_batch_sees_the_newest_version_and_waits_for_a_table_that_is_gone(f
         "  hint: rivermouth run, once the table is there again: the batch is read again"
     )
     assert [(each.dataset, each.result) for each in outcomes] == [("orders", "completed")]
+    (said,) = status(folder.pipeline()).datasets
+    assert re.fullmatch(r"its last batch is ledger entry \d, with table customers at version 1", said.message)
+    assert [*said.flows[0].joined.values()] == [1]
+    (planned,) = folder.plan()["orders"].flows
+    assert planned.reason.endswith("; with table silver.customers at version 1 or newer")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rivermouth import Record, RivermouthError
+from rivermouth.engine.flow.lookup_tables import LookupTables
 from rivermouth.engine.report.plan import looked_up
 from rivermouth.project.commands.checks.sample_verdicts import judge_records
 from rivermouth.project.file.dump import to_yaml
@@ -278,3 +279,17 @@ flows:
         f"{tmp_path}/lake/silver/customers",
         f"{tmp_path}/lake/silver/shops",
     ]
+
+
+def test_tables_that_are_looked_at_once_stay_out_of_memory(spark, tmp_path):
+    spark.range(3).selectExpr("id AS customer_id", "'Ada' AS name", "'gold' AS tier").write.format("delta").save(
+        f"{tmp_path}/lake/silver/customers"
+    )
+    spec = {**project(lookup()), "lake": f"{tmp_path}/lake"}
+    flow = ResolvedProject.from_spec(spec, tmp_path, {}).flow("orders")
+    for cached in (False, True):
+        tables = LookupTables(cached=cached)
+        (rows,) = tables.frames(spark, flow)
+        assert rows.count() == 3
+        assert [each.cached.is_cached for each in tables._loaded] == [cached]
+        tables.close()

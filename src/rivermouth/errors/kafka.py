@@ -155,6 +155,14 @@ class SinkRecordInvalid(RivermouthError):
     hint = "the columns topic, partition and headers need values that Kafka takes"
 
 
+class SinkValueInvalid(RivermouthError):
+    """The schema of a sink does not take the values of a row."""
+
+    code = "SINK_VALUE_INVALID"
+    what = "flow {flow}: a row has no value for sink {sink}: {detail}; the batch was not written to the topic"
+    hint = "change the schema of the sink so that it takes the row, and rivermouth run"
+
+
 class SinkUnreachable(RivermouthError):
     """The broker stopped answering while a batch was written."""
 

@@ -109,6 +109,14 @@ class JdbcSourceUnreadable(RivermouthError):
     hint = "{fix}"
 
 
+class SourceNotRepeatable(RivermouthError):
+    """A stream whose rows nobody can read a second time."""
+
+    code = "SOURCE_NOT_REPEATABLE"
+    what = "a stream of format {format} cannot be read again, so a failed batch would be lost; nothing was read"
+    hint = "send the rows to a Kafka topic, and read that: rivermouth dev produce lines lines.txt"
+
+
 class KinesisSourceInvalid(RivermouthError):
     """An option of a query over Kinesis is unknown, missing, or has a value that it cannot have."""
 

@@ -270,6 +270,14 @@ class CdcValueNull(RivermouthError):
     hint = "leave such changes out in the source, or drop them by an expectation on {dataset}"
 
 
+class UpdateKeysRepeated(RivermouthError):
+    """An update flow gave several rows of one key with a batch."""
+
+    code = "UPDATE_KEYS_REPEATED"
+    what = "flow {flow}: {keys} keys have several rows for {dataset} in one batch; the batch was not written"
+    hint = "group the query by {columns} alone, or name all columns of its groupBy in keys"
+
+
 class CdcColumnUnknown(RivermouthError):
     """An AUTO CDC flow names a column that its changes do not have."""
 

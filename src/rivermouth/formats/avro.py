@@ -5,15 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql.types import StructType
 
 from rivermouth import names
 from rivermouth.decoding.avro import avro_document
 from rivermouth.decoding.avro.avro_document import Encoding
+from rivermouth.decoding.registry import schema_registry
 from rivermouth.decoding.registry.writer_format import POLICED, WritersFormat, reason_of_change
+from rivermouth.encoding import avro_values
 from rivermouth.schemas import column_policies, column_types
+from rivermouth.spec import EncodingFormat
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
 _Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$")]
 
 
-class Avro(WritersFormat):
+class Avro(WritersFormat, EncodingFormat):
     """Records in Avro's binary encoding.
 
     Attributes:
@@ -58,6 +61,7 @@ class Avro(WritersFormat):
     subject: str | None = Field(default=None, min_length=1)
     version: int | None = Field(default=None, gt=0)
     record_names: tuple[_Name, ...] = Field(default=(), examples=[["shop.OrderPlaced"]])
+    _written_by: tuple[str, int | None] | None = PrivateAttr(default=None)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -100,6 +104,33 @@ class Avro(WritersFormat):
     def asks_for_writers(self) -> bool:
         """Whether the registry is asked for the schema of each record's writer."""
         return self.reads_registry
+
+    @property
+    def unwritable(self) -> str | None:
+        """Why no value can be written with these settings, and what to write instead; None if it can."""
+        if self.framing == "single_object":
+            return "values with the framing single_object are only read: framing: plain"
+        if self.record_names or self.writer_schemas:
+            return "record_names and writer_schemas are for records that are read: leave them out"
+        if self.framing == "confluent" and self.subject is None:
+            return "the framing confluent writes a version of a subject: subject: orders-value, version: 1"
+        return None
+
+    def encoded(self, spark: SparkSession, there: StructType) -> Column:
+        """The record of a row, binary, of the columns that have the names of the schema's fields.
+
+        Raises:
+            SchemaRegistryFailed: The registry does not have the schema, or does not give it.
+            ValueError: The columns are not those of the schema; the text says why.
+        """
+        first = self._written_by is None
+        if self._written_by is None:
+            number = None
+            if self.subject is not None:
+                number = schema_registry.id_of(spark, self.access(), self.subject, self.version or 0)
+            self._written_by = (self._schema(spark), number)
+        schema, number = self._written_by
+        return avro_values.encoded(spark, schema, there, number, check=first)
 
     def with_base_dir(self, base: Path) -> Self:
         """The same format; relative paths of schema files are resolved against ``base``."""

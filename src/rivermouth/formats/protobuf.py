@@ -16,17 +16,19 @@ from rivermouth.decoding.protobuf import (
     protobuf_writer_schemas,
 )
 from rivermouth.decoding.protobuf.protobuf_decode import Encoding
-from rivermouth.decoding.registry import schema_headers
+from rivermouth.decoding.registry import schema_headers, schema_registry
 from rivermouth.decoding.registry.writer_format import POLICED, WritersFormat, reason_of_change
+from rivermouth.encoding import protobuf_values
 from rivermouth.errors import DescriptorUnusable
 from rivermouth.schemas import column_policies, column_types
+from rivermouth.spec import EncodingFormat
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 
-class Protobuf(WritersFormat):
+class Protobuf(WritersFormat, EncodingFormat):
     """Protobuf messages, as a descriptor file describes them.
 
     Attributes:
@@ -56,6 +58,7 @@ class Protobuf(WritersFormat):
     timestamp_precision: Literal["truncate", "refuse"] = "refuse"
     _content: bytes | None = PrivateAttr(default=None)
     _own_id: int | None = PrivateAttr(default=None)
+    _written_by: protobuf_values.Encoding | None = PrivateAttr(default=None)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -88,6 +91,29 @@ class Protobuf(WritersFormat):
         """Begins the sentence that says that there is no registry."""
         return "evolution of Protobuf needs" if self.asks_for_writers else super().asks_for
 
+    @property
+    def unwritable(self) -> str | None:
+        """Why no value can be written with these settings, and what to write instead; None if it can."""
+        if self.framing == "confluent" and self.subject is None:
+            return "the framing confluent writes a version of a subject: subject: orders-value, version: 1"
+        return None
+
+    def encoded(self, spark: SparkSession, there: StructType) -> Column:
+        """The message of a row, binary, of the columns that have the names of the message's fields.
+
+        Raises:
+            ProtobufMissing: google.protobuf is not installed.
+            DescriptorUnusable: The descriptor cannot be used.
+            SchemaRegistryFailed: The registry does not have the schema, or does not give it.
+            ValueError: The columns are not those of the message; the text says why.
+        """
+        if self._written_by is None:
+            number = None
+            if self.subject is not None:
+                number = schema_registry.id_of(spark, self.access(), self.subject, self.version or 0)
+            self._written_by = protobuf_values.Encoding(self._read(spark), self.message, number)
+        return protobuf_values.encoded(self._written_by, there)
+
     def with_base_dir(self, base: Path) -> Self:
         """The same format; the descriptor file's relative path is resolved against ``base``."""
         if self.descriptor is None:
@@ -106,7 +132,7 @@ class Protobuf(WritersFormat):
         same._content = content = self._read(spark)  # noqa: SLF001
         same._declared_columns = protobuf_descriptor.columns(content, self.message, self._descriptor_in_words)  # noqa: SLF001
         if self.subject is not None and self._own_id is None:
-            found = protobuf_registry.id_of(spark, self.access(), self.subject, self.version or 0)
+            found = schema_registry.id_of(spark, self.access(), self.subject, self.version or 0)
             same._own_id = found  # noqa: SLF001
         return same
 

@@ -1,5 +1,5 @@
 """Declarative pipelines: Python and SQL files with datasets, run on this engine."""
 
-from rivermouth.pipelines.python.decode import decode
+from rivermouth.pipelines.python.decode import decode, encode
 
-__all__ = ["decode"]
+__all__ = ["decode", "encode"]

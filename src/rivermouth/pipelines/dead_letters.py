@@ -293,6 +293,8 @@ def _not_replayed(node: Node) -> str:
         return "it is a materialized view, and its next refresh computes all of its rows by the expectations of now"
     if any(flow.cdc is not None for flow in node.flows):
         return "it is a target of AUTO CDC, and changes cannot be applied out of their order"
+    if any(flow.keys for flow in node.flows):
+        return "it has the newest row of each key by an update flow, and a refused row may be older"
     return ""
 
 

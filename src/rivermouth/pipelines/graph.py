@@ -37,6 +37,7 @@ class FlowNode:
         at: Where it is defined.
         once: Whether it is run once for ever.
         cdc: What an AUTO CDC flow makes of its changes.
+        keys: Of an ``update`` flow into a table the columns by which a row replaces another one.
     """
 
     name: str
@@ -45,6 +46,7 @@ class FlowNode:
     at: SourceLine
     once: bool = False
     cdc: AutoCdc | None = None
+    keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +182,7 @@ def declared(definitions: Definitions, names: Names) -> Declared:
             flows[name].append(FlowNode(names.shown(name), kind, each.query, each.at))
     for flow in definitions.flows:
         target = _target(flow, names, datasets, sinks)
-        flows[target].append(FlowNode(flow.name, flow.kind, flow.query, flow.at, flow.once, flow.cdc))
+        flows[target].append(FlowNode(flow.name, flow.kind, flow.query, flow.at, flow.once, flow.cdc, flow.keys))
     _check_names(each for several in flows.values() for each in several)
     return Declared(datasets, sinks, {name: tuple(each) for name, each in flows.items()})
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.domain.kafka.sink_options import read_options
-from rivermouth.errors import KafkaOptionRefused, SinkColumnsInvalid
+from rivermouth.errors import DefinitionInvalid, KafkaOptionRefused, SinkColumnsInvalid
 from rivermouth.ports.lake.file_archive import FORMATS
 from rivermouth.rows.file_types import unfit_column, unfit_folder
 
@@ -57,6 +57,32 @@ def check_file_mode(sink: Sink, flow: FlowNode, mode: str) -> None:
     raise _invalid(sink, flow, f"gives {what} with each batch, and files only take new rows", fix)
 
 
+def check_once(sink: Sink, flow: FlowNode, *, streaming: bool) -> None:
+    """Nothing, if the sink can take a flow that runs once, or need not.
+
+    Args:
+        sink: The sink; its options can be read.
+        flow: The flow.
+        streaming: Whether its query reads a stream.
+
+    Raises:
+        DefinitionInvalid: The flow runs once, and nothing keeps that it has; or its query reads no stream, and it does
+            not run once.
+    """
+    kind, detail, fix = (sink.format or "").lower(), "", ""
+    keeps = kind in FORMATS or (kind == "kafka" and read_options(sink.options).delivery == "exactly_once")
+    if flow.once and not keeps:
+        detail = "it runs once, and only sinks of Kafka and of files that are exactly once know that it has"
+        fix = "remove once=True, and read a stream"
+    elif not flow.once and not streaming:
+        detail = "its query reads no stream"
+        fix = "read a stream: spark.readStream or STREAM(...)"
+        fix = f"once=True at the flow, and its rows are written once; or {fix}" if keeps else fix
+    if detail:
+        definition = f"flow {flow.name} into sink {sink.name}"
+        raise DefinitionInvalid(at=str(flow.at), definition=definition, detail=detail, fix=fix)
+
+
 def partition_columns(sink: Sink) -> tuple[str, ...]:
     """The columns whose values become folders: those of the option ``partitionBy``."""
     text = next((value for key, value in sink.options.items() if key.lower() == "partitionby"), "")
@@ -69,13 +95,9 @@ def _check_files(sink: Sink, flow: FlowNode, kind: str, columns: T.StructType) -
     if (detail := unfit_column(kind, columns)) is not None:
         raise _invalid(sink, flow, f"cannot be written: {detail}", 'format="json" at the sink')
     for name in partition_columns(sink):
-        if name not in columns.names:
-            raise _invalid(sink, flow, f"has no column {name} for folders", "remove it from partitionBy")
-        if (detail := unfit_folder(columns[name])) is not None:
-            raise _invalid(sink, flow, f"cannot be written: {detail}", "remove it from partitionBy")
-        if isinstance(columns[name].dataType, T.StringType):
-            detail = f"has text in column {name}, and no folder can have each text as its name"
-            raise _invalid(sink, flow, detail, "remove it from partitionBy, or use a date or a number")
+        if (detail := unfit_folder(name, columns)) is not None:
+            fix = "remove it from partitionBy, or use a date or a number"
+            raise _invalid(sink, flow, f"cannot be written: {detail}", fix)
 
 
 def _check_records(sink: Sink, flow: FlowNode, columns: T.StructType) -> None:

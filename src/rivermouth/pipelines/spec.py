@@ -167,6 +167,7 @@ class Flow:
         once: Whether it is run once for ever.
         comment: A comment.
         cdc: For the AUTO CDC kinds.
+        keys: Of an ``update`` flow into a table the columns by which a row replaces another one.
     """
 
     name: str
@@ -177,6 +178,7 @@ class Flow:
     once: bool = False
     comment: str | None = None
     cdc: AutoCdc | None = None
+    keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from rivermouth.domain.query.query_entry import NO_COUNTS, QueryCounts
+from rivermouth.domain.query.view_tree import table_name
 from rivermouth.engine.flow.failures import read_failure
 from rivermouth.engine.report.status import failed_then
 from rivermouth.errors import RivermouthError
@@ -64,6 +65,8 @@ class DatasetFlowStatus:
         failure: Why it failed last; None if it did not, or has worked since.
         refresh: Of a view how it was refreshed last: ``append``, ``groups`` or ``full``.
         reason: Why it was.
+        joined: By folder the versions of the Delta tables that the last batch of a stream was joined with, or newer
+            ones.
     """
 
     flow: str
@@ -74,6 +77,7 @@ class DatasetFlowStatus:
     failure: Failure | None = None
     refresh: str = ""
     reason: str = ""
+    joined: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +214,8 @@ def _message(found: DatasetStatus, newest: DatasetFlowStatus | None) -> str:
         return "no batch yet"
     if newest.refresh:
         return f"its last refresh is ledger entry {newest.entry}, {newest.refresh}: {newest.reason}"
-    return f"its last batch is ledger entry {newest.entry}"
+    joined = (f", with table {table_name(place)} at version {version}" for place, version in newest.joined.items())
+    return f"its last batch is ledger entry {newest.entry}{''.join(joined)}"
 
 
 def _flow(files: LakeFiles, pipeline: Pipeline, known: KnownDataset, flow: str) -> DatasetFlowStatus:
@@ -233,6 +238,7 @@ def _flow(files: LakeFiles, pipeline: Pipeline, known: KnownDataset, flow: str) 
         totals=entry.totals,
         refresh=entry.refreshed,
         reason=entry.reason,
+        joined=entry.sources if entry.kind == "batch" else {},
     )
 
 

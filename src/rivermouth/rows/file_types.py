@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
@@ -30,12 +30,22 @@ def unfit_column(kind: str, columns: T.StructType) -> str | None:
     return None
 
 
-def unfit_folder(column: T.StructField) -> str | None:
-    """Why values of a column cannot be names of folders; None if they can."""
-    if isinstance(column.dataType, _IN_FOLDERS):
-        return None
-    kind = column.dataType.simpleString()
-    return f"column {column.name!r} is {kind}; folders are by text, whole numbers, dates or booleans"
+def unfit_folder(name: str, columns: T.StructType, checked: Collection[str] = ()) -> str | None:
+    """Why values of a column cannot be names of folders; None if they can.
+
+    Args:
+        name: The column.
+        columns: Those of the rows.
+        checked: Columns of text whose values are known to be names of folders.
+    """
+    if name not in columns.names:
+        return f"there is no column {name!r} for folders"
+    kind = columns[name].dataType
+    if not isinstance(kind, _IN_FOLDERS):
+        return f"column {name!r} is {kind.simpleString()}; folders are by text, whole numbers, dates or booleans"
+    if isinstance(kind, T.StringType) and name not in checked:
+        return f"column {name!r} is text, and no folder can have each text as its name"
+    return None
 
 
 def _types(kind: T.DataType) -> Iterator[T.DataType]:

@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import Literal, Self
 
-from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import Field, model_validator
 
 from rivermouth.sinks._appending import AppendingSink
-
-if TYPE_CHECKING:
-    pass
+from rivermouth.sinks._texts import Texts
 
 FILE_FORMATS = Literal["parquet", "orc", "avro", "csv", "json"]
 _WRITTEN_BY_US = frozenset({"path", "mode"})
-
-
-def _as_texts(value: object) -> object:
-    if not isinstance(value, dict):
-        return value
-    return {str(name): str(each).lower() if isinstance(each, bool) else str(each) for name, each in value.items()}
-
-
-_Options = Annotated[
-    Mapping[str, str],
-    BeforeValidator(_as_texts),
-    WithJsonSchema({"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}),
-]
 
 
 class FilesSink(AppendingSink):
@@ -44,7 +28,7 @@ class FilesSink(AppendingSink):
     format: FILE_FORMATS
     path: str = Field(min_length=1)
     partition_by: tuple[str, ...] = ()
-    options: _Options = Field(default_factory=dict)
+    options: Texts = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _options_can_be(self) -> Self:

@@ -15,6 +15,7 @@ from rivermouth.spec.flows.lookup import Lookup
 from rivermouth.spec.formats import (
     ArrayFormat,
     ChangeEnvelope,
+    EncodingFormat,
     EvolvingFormat,
     Format,
     InferringFormat,
@@ -44,6 +45,7 @@ __all__ = [
     "Compression",
     "ConfigModel",
     "DurationS",
+    "EncodingFormat",
     "EndingOffsets",
     "Evolution",
     "EvolvingFormat",

@@ -257,6 +257,30 @@ def reads_registry(form: Format | None) -> bool:
     return isinstance(form, RegistryFormat) and form.reads_registry
 
 
+class EncodingFormat(Format):
+    """A format that can also write values: what a sink makes of rows."""
+
+    @property
+    def unwritable(self) -> str | None:
+        """Why no value can be written with these settings, and what to write instead; None if it can."""
+        raise NotImplementedError
+
+    def encoded(self, spark: SparkSession, there: StructType) -> Column:
+        """The value of a row, binary, of the columns that have the names of the format's.
+
+        Called with each batch; files and the registry are read with the first.
+
+        Args:
+            spark: Any session.
+            there: The columns of a row.
+
+        Raises:
+            ValueError: The columns are not those of the schema; the text says why.
+            RivermouthError: The schema cannot be read.
+        """
+        raise NotImplementedError
+
+
 class JarFormat(Format):
     """A format that runs Java classes of the user's."""
 

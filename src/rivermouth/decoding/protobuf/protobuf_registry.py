@@ -34,19 +34,6 @@ def descriptor_set(spark: SparkSession, registry: RegistryAccess, subject: str, 
     return bytes(descriptor_pb2.FileDescriptorSet(file=files).SerializeToString())
 
 
-def id_of(spark: SparkSession, registry: RegistryAccess, subject: str, version: int) -> int:
-    """The id of a version of a subject.
-
-    Raises:
-        SchemaRegistryFailed: The registry has none, or does not say.
-    """
-    found = schema_registry.said(spark, registry, subject, version, "serialized")
-    number = None if found is None else found.get("id")
-    if not isinstance(number, int):
-        raise SchemaRegistryFailed(detail=f"it does not say which id version {version} of subject {subject} has")
-    return number
-
-
 def asked(spark: SparkSession, registry: RegistryAccess, column: str, known: Collection[int]) -> Column:
     """What a registry says of the writer of a binary value in Confluent's framing: a struct, never null.
 

@@ -61,7 +61,7 @@ def confluent(value: bytes, descriptor: Any) -> bytes:
     for _ in range(count):
         place, at = walk.signed(at)
         places.append(place)
-    if (places or [0]) != _place(descriptor):
+    if (places or [0]) != place_in_file(descriptor):
         text = f"the value is another message of its file than {descriptor.full_name}"
         raise Misfit("SCHEMA_MISMATCH", None, text)
     return value[at:]
@@ -79,11 +79,11 @@ def writer_id(value: bytes) -> int:
     return int.from_bytes(value[1:_HEADER], "big", signed=True)
 
 
-def _place(descriptor: Any) -> list[int]:
-    """Where a message stands in its file: its number among its siblings, behind that of what it is nested in."""
+def place_in_file(descriptor: Any) -> list[int]:
+    """Where a message is in its file: its number among its siblings, behind that of what it is nested in."""
     if descriptor.containing_type is None:
         return [list(descriptor.file.message_types_by_name).index(descriptor.name)]
-    return [*_place(descriptor.containing_type), descriptor.containing_type.nested_types.index(descriptor)]
+    return [*place_in_file(descriptor.containing_type), descriptor.containing_type.nested_types.index(descriptor)]
 
 
 class _Walk:

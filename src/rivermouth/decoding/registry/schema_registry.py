@@ -103,6 +103,19 @@ def said(spark: SparkSession, registry: RegistryAccess, subject: str, version: i
     return None if answer is None else dict(json.loads(answer))
 
 
+def id_of(spark: SparkSession, registry: RegistryAccess, subject: str, version: int) -> int:
+    """The id of a version of a subject.
+
+    Raises:
+        SchemaRegistryFailed: The registry has none, or does not say.
+    """
+    found = said(spark, registry, subject, version, "serialized")
+    number = None if found is None else found.get("id")
+    if not isinstance(number, int):
+        raise SchemaRegistryFailed(detail=f"it does not say which id version {version} of subject {subject} has")
+    return number
+
+
 def told(error: Exception) -> Exception:
     """An error of our classes as one of Python's; others are what they are."""
     java = jvm_classes.java_error(error)

@@ -14,6 +14,8 @@ TIMEOUT: Final = "transaction.timeout.ms"
 _KAFKA: Final = "kafka."
 _TOPIC: Final = "topic."
 _GUARANTEE: Final = "deliveryGuarantee"
+OF_READERS: Final = ("failOnDataLoss", "startingOffsets", "endingOffsets", "maxOffsetsPerTrigger", "minPartitions")
+"""Options of Spark's Kafka source that people write at sinks too, where they decide nothing."""
 _KNOWN: Final = ("topic", _GUARANTEE, "includeHeaders", "topic.partitions", "topic.replication.factor")
 _NUMBERS: Final = ("partitions", "replication.factor")
 _OURS: Final[Mapping[str, str]] = {

@@ -80,7 +80,8 @@ class QueryEntry:
         offsets: The lines of Spark's log of offsets for that batch, as Spark wrote them, without their version; empty
             where the query begins at the beginning.
         begun: The same lines of the first batch since the sources were read from their beginning.
-        sources: Of a materialized view the versions of the Delta tables that it read, by their folders.
+        sources: Of a materialized view the versions of the Delta tables that it read, by their folders. Of a batch of a
+            stream those of the tables that it was joined with when it began; it may have seen newer ones.
         tables: Delta's UUIDs of these tables, by the same.
         refreshed: How the view was refreshed: ``append``, ``groups`` or ``full``.
         reason: Why it was, and why in that way.
@@ -116,7 +117,7 @@ class QueryEntry:
     def after_batch(
         self, query_id: str, batch_id: int, offsets: tuple[str, ...], *, fingerprint: str, stateful: bool
     ) -> QueryEntry:
-        """The entry of the batch that follows; without its counts."""
+        """The entry of the batch that follows; without its counts, and the tables that it is joined with."""
         return QueryEntry(
             flow=self.flow,
             number=self.number + 1,

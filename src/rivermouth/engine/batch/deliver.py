@@ -17,7 +17,7 @@ from rivermouth.ports.lake.file_archive import Archive, FileArchive
 from rivermouth.ports.lake.lake_files import files_for
 from rivermouth.rows import envelope, kafka_records
 from rivermouth.sinks.files import FilesSink
-from rivermouth.sinks.kafka import KafkaSink
+from rivermouth.sinks.kafka import TOPIC_COLUMN, KafkaSink
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -157,12 +157,18 @@ def _records(found: DataFrame, flow: Flow, sink: KafkaSink) -> DataFrame:
         column = F.lit(None) if name is None else F.col(names.quoted(name))
         return column if name is None or kinds[name] == "binary" else column.cast("string")
 
-    left_out = {*called.values(), names.EPOCH_COLUMN}
-    payload = [F.col(names.quoted(each)) for each in found.columns if each not in left_out]
+    if sink.value is not None:
+        value = part(sink.value)
+    elif sink.encoding is not None:
+        value = sink.encoding.encoded(found.sparkSession, found.schema)
+    else:
+        left_out = {*called.values(), names.EPOCH_COLUMN}
+        value = F.to_json(F.struct(*(F.col(names.quoted(each)) for each in found.columns if each not in left_out)))
     headers = [F.struct(F.lit(name), part(column).cast("binary")) for name, column in sink.headers.items()]
     columns = {
         "key": part(sink.key),
-        "value": F.to_json(F.struct(*payload)) if sink.value is None else part(sink.value),
+        "value": value,
+        "topic": part(TOPIC_COLUMN if sink.topic is None else None),
         "partition": F.lit(None) if sink.partition is None else F.col(names.quoted(sink.partition)),
         "headers": F.array(*headers) if headers else F.lit(None),
     }

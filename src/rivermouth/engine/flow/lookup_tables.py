@@ -42,8 +42,13 @@ class _Loaded:
 
 @dataclass(slots=True)
 class LookupTables:
-    """The tables of a flow's lookups, as its batches see them."""
+    """The tables of a flow's lookups, as its batches see them.
 
+    Attributes:
+        cached: Whether their rows stay in memory until ``close``; else each query reads them.
+    """
+
+    cached: bool = True
     _loaded: list[_Loaded] = field(default_factory=list)
 
     @property
@@ -82,7 +87,7 @@ class LookupTables:
                 continue
             if known is not None:
                 _check_types(flow, index, state, known.cached.schema)
-            found.append(_load(spark, flow, index, state))
+            found.append(_load(spark, flow, index, state, cached=self.cached))
         changed = found != self._loaded
         for old in (each for each in self._loaded if each not in found):
             old.cached.unpersist()
@@ -118,7 +123,7 @@ def selected(rows: DataFrame, index: int, lookup: Lookup) -> DataFrame:
     return rows.where(" AND ".join(f"{key} IS NOT NULL" for key in lookups.key_names(index, lookup)))
 
 
-def _load(spark: SparkSession, flow: Flow, index: int, state: TableState) -> _Loaded:
+def _load(spark: SparkSession, flow: Flow, index: int, state: TableState, *, cached: bool) -> _Loaded:
     lookup, version = flow.lookup[index], state.version
     rows = selected(spark.read.format("delta").option("versionAsOf", version).load(lookup.location), index, lookup)
     keys = lookups.key_names(index, lookup)
@@ -142,8 +147,8 @@ def _load(spark: SparkSession, flow: Flow, index: int, state: TableState) -> _Lo
             columns=", ".join(lookup.on.values()),
             fix=f"{query}; of a table with history choose the newest rows by where: __END_AT IS NULL",
         ).about("lookup", index, "table")
-    cached = rows.persist()
-    return _Loaded(state.table_id, version, cached, planned(cached))
+    held = rows.persist() if cached else rows
+    return _Loaded(state.table_id, version, held, planned(held))
 
 
 def _check_types(flow: Flow, index: int, state: TableState, known: StructType) -> None:

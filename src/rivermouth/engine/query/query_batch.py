@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
@@ -12,6 +14,7 @@ from rivermouth.domain.query.kafka_size import kafka_size
 from rivermouth.engine.query.query_events import BatchKnown, BatchWritten
 from rivermouth.engine.query.query_table import conformed
 from rivermouth.errors import CountsDisagree
+from rivermouth.ports.delta import delta_table
 from rivermouth.ports.internals.observed import Observed
 from rivermouth.ports.lake.query_checkpoint import FixedOffsets
 from rivermouth.rows import envelope, row_expectations
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
     from rivermouth.domain.query.query_entry import QueryEntry
     from rivermouth.engine.query.query_run import QueryRun
+    from rivermouth.ports.lake.lake_files import LakeFiles
 
 
 def process(frame: DataFrame, batch_id: int, query_id: str, run: QueryRun) -> None:
@@ -88,9 +92,16 @@ def process(frame: DataFrame, batch_id: int, query_id: str, run: QueryRun) -> No
 def next_entry(batch_id: int, query_id: str, run: QueryRun) -> QueryEntry:
     """The ledger entry of a batch, without its counts."""
     offsets = run.context.checkpoint.offsets(batch_id)
-    return run.position.entry.after_batch(
+    entry = run.position.entry.after_batch(
         query_id, batch_id, offsets, fingerprint=run.fingerprint, stateful=run.stateful
     )
+    return replace(entry, sources=static_versions(run.context.files, run.static_tables))
+
+
+def static_versions(files: LakeFiles, locations: Iterable[str]) -> dict[str, int]:
+    """The newest version of each Delta table, by its folder; without those that are not there."""
+    found = {place: delta_table.commit_versions(files, place) for place in locations}
+    return {place: versions[-1] for place, versions in found.items() if versions}
 
 
 def sourced(frame: DataFrame, entry: QueryEntry, run: QueryRun) -> tuple[DataFrame, QueryEntry]:

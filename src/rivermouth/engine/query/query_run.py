@@ -103,6 +103,7 @@ class QueryRun:
         repeats: The batch that brings the rows of the newest entry again, for its dead letters; None where none does.
         views: Views with expectations that its query reads.
         decoded: Records that its query decodes.
+        static_tables: Folders of the Delta tables that each batch of its query is joined with.
         query: What Spark has started; None before, and of a batch that is no stream's.
         counts: Of the batches of this run.
         late_rows: Tells how many rows a watermark has left out in the batch in hand.
@@ -120,6 +121,7 @@ class QueryRun:
     repeats: int | None = None
     views: Sequence[CountedView] = ()
     decoded: Sequence[DecodedStream] = ()
+    static_tables: Sequence[str] = ()
     query: StreamingQuery | None = None
     counts: QueryCounts = NO_COUNTS
     late_rows: Callable[[], int] = lambda: 0

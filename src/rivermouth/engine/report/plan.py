@@ -285,7 +285,8 @@ def _standing_still(inputs: FlowInputs) -> FlowRun | None:
 def _warnings(spark: SparkSession, job: FlowJob, run: FlowRun | None, *, state_lost: bool) -> tuple[str, ...]:
     found = [deleted_text(job.places)] if state_lost else []
     if isinstance(job.flow.sink, KafkaSink) and job.flow.sink.key is None:
-        found.append(f"topic {job.flow.sink.topic}: {KEYLESS}")
+        topic = job.flow.sink.topic
+        found.append(f"{f'topic {topic}' if topic else 'topics of the column topic'}: {KEYLESS}")
     if run is not None:
         found += [f"the declared schema {run.changes}"] if run.changes else []
         said = without_effect(job.flow, run.position.entry)

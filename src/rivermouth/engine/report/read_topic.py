@@ -56,7 +56,9 @@ def frame_of(spark: SparkSession, job: FlowJob) -> DataFrame:
     if held is None:
         return spark.createDataFrame([], shape.columns)
     rows = envelope.read(held)
-    rows = transform(rows, flow, tables=LookupTables().frames(spark, flow)).where(f"{names.ROUTE} = '{routing.TABLE}'")
+    rows = transform(rows, flow, tables=LookupTables(cached=False).frames(spark, flow)).where(
+        f"{names.ROUTE} = '{routing.TABLE}'"
+    )
     columns = [names.quoted(name) for name in shape.columns.names]
     of_table = change_order.order_of(flow, shape.columns.names)
     if of_table is None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from rivermouth.domain.ledger import offset_ranges
 from rivermouth.engine.batch import microbatch
+from rivermouth.engine.batch.deliver import open_delivery
 from rivermouth.engine.batch.recovery import recover
 from rivermouth.engine.batch.shared_batch import process_part
 from rivermouth.engine.data_loss.decide import check_topics
@@ -147,6 +148,9 @@ def _once(ranges: Ranges, run: FlowRun, batch: DataFrame | None, backlog: int | 
         check_topics(run, topics)
         run.topic_ids = {name: topic.id for name, topic in topics.items()}
         run.ledger.check_undisturbed(run.position)
+        if run.delivery is None:
+            # A try before may have put the rows into the table, and not into the topic.
+            open_delivery(run)
         part = None if batch is not None or run.together is None else run.together.part(run, ranges)
         if part is not None:
             done = process_part(part, ranges, run)

@@ -10,6 +10,7 @@ from pyspark.sql.types import ArrayType, MapType, StructField, StructType, Varia
 from rivermouth import names
 from rivermouth.engine.table.file_columns import check_file_columns
 from rivermouth.engine.table.problems import condition_over, fix_of
+from rivermouth.engine.table.topic_columns import check_topic_columns
 from rivermouth.errors import ExpectationInvalid, LayoutInvalid, first_line
 from rivermouth.ports.internals.expressions import forbidden, forbidden_within
 from rivermouth.rows import checks, partition_values
@@ -118,22 +119,12 @@ def check_layout(flow: Flow, columns: StructType, problems: Problems) -> None:
                 _check_layout_column(flow, columns, name, there, (*at, place))
 
 
-def check_sink(flow: Flow, columns: StructType, problems: Problems) -> None:
-    """Keeps in ``problems`` each column that a sink names and the table does not have, or that files cannot have."""
+def check_sink(spark: SparkSession, flow: Flow, columns: StructType, problems: Problems) -> None:
+    """Keeps in ``problems`` each column that a sink needs and the table does not have, or has in another type."""
     if isinstance(flow.sink, KafkaSink):
-        _check_topic_columns(flow, flow.sink, columns, problems)
+        check_topic_columns(spark, flow, flow.sink, columns, problems)
     if isinstance(flow.sink, FilesSink):
         check_file_columns(flow, flow.sink, columns, problems)
-
-
-def _check_topic_columns(flow: Flow, sink: KafkaSink, columns: StructType, problems: Problems) -> None:
-    for setting, name in sink.columns.items():
-        with problems.kept():
-            if name not in columns.names:
-                detail = f"there is no column {name!r} for the topic"
-                path = ("headers", setting) if setting in sink.headers else (setting,)
-                fix = names.did_you_mean(name, columns.names)
-                raise LayoutInvalid(flow=flow.name, detail=detail, fix=fix).about("sink", *path)
 
 
 def _check_layout_column(

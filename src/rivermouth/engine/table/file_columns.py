@@ -29,13 +29,13 @@ def check_file_columns(flow: Flow, sink: FilesSink, columns: T.StructType, probl
 
 
 def _check_folder(flow: Flow, columns: T.StructType, name: str, path: tuple[str | int, ...]) -> None:
-    if name not in columns.names:
-        detail, fix = f"there is no column {name!r} for folders", names.did_you_mean(name, columns.names)
-        raise LayoutInvalid(flow=flow.name, detail=detail, fix=fix).about(*path)
-    if (unfit := unfit_folder(columns[name])) is not None:
-        raise LayoutInvalid(flow=flow.name, detail=unfit, fix=f"remove {name}").about(*path)
+    # Values that cannot be folders are dead letters of a table that is partitioned by them.
     parts = [part if isinstance(part, str) else next(iter(part)) for part in flow.table.partition_by]
-    if isinstance(columns[name].dataType, T.StringType) and name not in parts:
-        detail = f"column {name!r} is text, and no folder can have each text as its name"
+    if (detail := unfit_folder(name, columns, parts)) is None:
+        return
+    fix = f"remove {name}"
+    if name not in columns.names:
+        fix = names.did_you_mean(name, columns.names)
+    elif isinstance(columns[name].dataType, T.StringType):
         fix = f"table: {{name: ..., partition_by: [{name}]}}"
-        raise LayoutInvalid(flow=flow.name, detail=detail, fix=fix).about(*path)
+    raise LayoutInvalid(flow=flow.name, detail=detail, fix=fix).about(*path)

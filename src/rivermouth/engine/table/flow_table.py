@@ -79,7 +79,7 @@ def table_shape(spark: SparkSession, flow: Flow) -> TableShape:
         with problems.kept():
             columns = keyed_columns(spark, flow, payload, columns, problems)
         check_layout(flow, columns, problems)
-        check_sink(flow, columns, problems)
+        check_sink(spark, flow, columns, problems)
         with problems.kept():
             reserved_names.check(flow, columns.names, payload.names)
     problems.report()

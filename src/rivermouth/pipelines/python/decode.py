@@ -1,4 +1,4 @@
-"""``decode``: Kafka records to columns, by the formats of flows."""
+"""``decode`` and ``encode``: Kafka records to columns and back, by the formats of flows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rivermouth.pipelines.python.registry import current
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 SETTINGS: Final = ("format", "key_format", "null_values", "metadata_columns", "compression", "explode", "select")
 """The settings of a flow that ``decode`` takes."""
@@ -42,3 +42,26 @@ def decode(
     """
     decoded: DataFrame = current("decode").reader.decode(frame, {"format": format, **settings})
     return decoded
+
+
+def encode(
+    frame: DataFrame,
+    format: str | Mapping[str, Any],  # noqa: A002 - the word of the project file
+) -> Column:
+    """The column ``value`` of records for a Kafka sink, in Avro or Protobuf.
+
+    Args:
+        frame: The rows. Each field of the schema is made of the column of its name.
+        format: As ``format`` of a flow: ``{"type": "avro", "framing": "confluent", "subject": "orders-value",
+            "version": 1}`` writes with a schema of the project's schema registry, ``{"type": "avro", "schema":
+            "orders.avsc"}`` without one.
+
+    Returns:
+        A binary column of the frame.
+
+    Raises:
+        DefinitionInvalid: A setting is wrong, the columns are not those of the schema, or no query is evaluated now.
+        DefinitionOutside: No pipeline is run now.
+    """
+    encoded: Column = current("encode").reader.encode(frame, format)
+    return encoded

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from rivermouth.domain.kafka.sink_options import OF_READERS
 from rivermouth.pipelines.python.arguments import column_names, column_text, scd_type, unknown_arguments
 from rivermouth.pipelines.python.registry import Registry, current, invalid, texts
 from rivermouth.pipelines.spec import AutoCdc, EventHook, Flow, FlowKind, PythonQuery, Sink
@@ -55,7 +56,7 @@ def append_flow(target: Any = None, /, **arguments: Any) -> Any:
 
 
 def update_flow(target: Any = None, /, **arguments: Any) -> Any:
-    """Defines a flow whose query is written in update mode; only a sink can take it."""
+    """Defines a flow whose query is written in update mode, into a sink, or by its ``keys`` into a table."""
     return _flow("update_flow", "update", target, arguments)
 
 
@@ -64,7 +65,7 @@ def _flow(what: str, kind: FlowKind, target: Any, arguments: dict[str, Any]) -> 
     target = arguments.pop("target", None) if target is None else target
     if not isinstance(target, str):
         raise invalid(registry, what, "target is missing", f'@dp.{what}(target="orders")')
-    known = ("target", "name", "comment", "spark_conf", "once")
+    known = ("target", "name", "comment", "spark_conf", "once", *(("keys",) if kind == "update" else ()))
     unknown_arguments(registry, f"{what} into {target}", {k: v for k, v in arguments.items() if k not in known}, known)
 
     def decorate(function: Function) -> Function:
@@ -77,6 +78,7 @@ def _flow(what: str, kind: FlowKind, target: Any, arguments: dict[str, Any]) -> 
                 at=registry.here(),
                 once=bool(arguments.get("once")),
                 comment=arguments.get("comment"),
+                keys=column_names(registry, f"{what} into {target}", "keys", arguments.get("keys")),
             )
         )
         return function
@@ -191,6 +193,11 @@ def create_sink(name: Any = None, format: Any = None, options: Any = None, /, **
     unknown_arguments(registry, what, {k: v for k, v in given.items() if k not in known}, known)
     _need(registry, what, given, "name", "format")
     options = texts(given.get("options"))
+    if str(given["format"]).lower() == "kafka":
+        of_readers = {each.lower() for each in OF_READERS}
+        for option in [each for each in options if each.lower() in of_readers]:
+            del options[option]
+            registry.note(registry.here(), f"{what}: {option} has no effect, it is an option of readers")
     registry.sinks.append(Sink(given["name"], registry.here(), str(given["format"]), options))
 
 

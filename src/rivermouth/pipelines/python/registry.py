@@ -30,6 +30,10 @@ class Reader:
         """The columns of a frame of Kafka records, decoded as a flow with these settings does."""
         raise NotImplementedError
 
+    def encode(self, frame: Any, settings: str | Mapping[str, Any]) -> Any:
+        """A column with a value of each row, as a Kafka sink with this format writes it."""
+        raise NotImplementedError
+
 
 @dataclass
 class Registry:

@@ -10,10 +10,12 @@ from rivermouth.domain.kafka.sink_options import read_options
 from rivermouth.domain.query import query_state
 from rivermouth.domain.query.refresh_decision import ViewState, decide
 from rivermouth.domain.query.view_tree import plain_path, table_name
+from rivermouth.engine.query.query_batch import static_versions
 from rivermouth.engine.query.query_table import changes
 from rivermouth.pipelines.real_time import is_real_time
 from rivermouth.pipelines.running.flows.deliveries import is_archive, is_kafka
 from rivermouth.pipelines.running.flows.flow_runs import context_of, evaluated_flow, fingerprint_of, own_position
+from rivermouth.pipelines.running.flows.static_tables import static_tables
 from rivermouth.pipelines.running.flows.views import view_of
 from rivermouth.pipelines.running.output_modes import output_mode, sink_output_mode
 from rivermouth.pipelines.running.reset import may_be_reset
@@ -212,11 +214,22 @@ def _flow(
             reason += "; its query has changed, and rows that are in the table stay as they are"
     if mode == "complete":
         reason += "; each batch replaces all rows"
+    if mode == "update":
+        reason += f"; a row replaces the one with its {', '.join(flow.keys)}"
+    reason += _joined(loaded, evaluated)
     return PlannedFlow(flow.name, flow.kind, action, reason, stateful, state=state)
 
 
+def _joined(loaded: Loaded, evaluated: Evaluated) -> str:
+    """The tables that a stream is joined with, with the versions that its next batch finds; empty without any."""
+    named = {place: name for name, place in static_tables(loaded, evaluated.inputs)}
+    found = static_versions(loaded.workspace.files_of_lake, named)
+    return "".join(f"; with table {named[place]} at version {version} or newer" for place, version in found.items())
+
+
 def _into_sink(loaded: Loaded, node: Node, flow: FlowNode) -> PlannedFlow:
-    frame = evaluated_flow(loaded, node, flow).frame
+    evaluated = evaluated_flow(loaded, node, flow)
+    frame = evaluated.frame
     state = query_state.texts(state_operators(frame), sink_output_mode(flow, frame))
     reason = "what is new since its checkpoint, at least once"
     if is_archive(node):
@@ -231,6 +244,9 @@ def _into_sink(loaded: Loaded, node: Node, flow: FlowNode) -> PlannedFlow:
             reason = "with --follow as records come (real-time mode); what is in flight comes again after a crash"
         if "key" not in frame.columns:
             reason += f"; {kafka_records.KEYLESS}"
+    if flow.once:
+        reason = "its rows once, exactly once; nothing, if it has run"
+    reason += _joined(loaded, evaluated)
     return PlannedFlow(flow.name, flow.kind, "run", reason, bool(state), state=state)
 
 
@@ -298,7 +314,7 @@ def _effects(flow: FlowNode, planned: PlannedFlow) -> Iterator[Effect]:
                 yield from ("same", "appended", "changed")
             case _:
                 yield from ("same", "appended")
-                if flow.cdc is not None:
+                if flow.cdc is not None or flow.keys:
                     yield "changed"
                 if "replaces all rows" in planned.reason:
                     yield "lost"

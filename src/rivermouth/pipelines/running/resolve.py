@@ -26,9 +26,15 @@ from rivermouth.pipelines.graph import Declared, FlowNode, Graph, Node, circle
 from rivermouth.pipelines.real_time import check_real_time
 from rivermouth.pipelines.running.declared_columns import declared_columns, united, with_computed
 from rivermouth.pipelines.running.flows.notifying import check_notifications
-from rivermouth.pipelines.running.output_modes import check_output_mode, check_table_mode, sink_output_mode
+from rivermouth.pipelines.running.output_modes import (
+    check_no_keys,
+    check_output_mode,
+    check_table_mode,
+    check_update_keys,
+    sink_output_mode,
+)
 from rivermouth.pipelines.running.reads import Evaluated, each_once, read_by
-from rivermouth.pipelines.sink_columns import check_file_mode, check_sink_columns
+from rivermouth.pipelines.sink_columns import check_file_mode, check_once, check_sink_columns
 from rivermouth.pipelines.spec import VIEWS, AutoCdc, Dataset, PythonQuery
 from rivermouth.pipelines.sql.qualifiers import without_qualifiers
 from rivermouth.ports.delta import delta_table
@@ -147,13 +153,15 @@ class Resolver:
 
     def _sink(self, name: TableName) -> Node:
         sink, flows = self.declared.sinks[name.table], self.declared.flows[name]
-        found = [self._kept(name, flow, self._streamed(flow, sink.name)) for flow in flows]
+        found = [self._kept(name, flow, self.workspace.evaluate(flow.query, sink.name, flow.at)) for flow in flows]
         for flow, each in zip(flows, found, strict=True):
             if each.decoded:
                 detail = f"sink {sink.name} has no dead letters, and its query decodes records"
                 fix = "decode in a table, and let the flow of the sink read that table"
                 raise DefinitionInvalid(at=str(flow.at), definition=f"flow {flow.name}", detail=detail, fix=fix)
+            check_no_keys(flow, sink.name)
             check_sink_columns(sink, flow, each.frame.schema)
+            check_once(sink, flow, streaming=each.frame.isStreaming)
             check_notifications(sink, flow, each.frame.columns)
             check_real_time(self.workspace.params, flow, each.frame, sink)
             mode = sink_output_mode(flow, each.frame)
@@ -266,6 +274,7 @@ class Resolver:
             frames = [with_computed(each.frame, columns) for each in found]
         for flow, frame in zip(flows, frames, strict=True):
             check_real_time(self.workspace.params, flow, frame, None)
+            check_update_keys(flow, self.workspace.names.shown(name), frame.schema, is_alone=len(flows) == 1)
             with self.workspace.errors(flow.at, self.workspace.names.shown(name)):
                 check_table_mode(flow, frame, is_alone=len(flows) == 1)
         dataset = with_conditions(dataset, frames)

@@ -16,7 +16,6 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from rivermouth.engine.query.counted_view import CountedView, counted_view
 from rivermouth.errors import (
     DatasetUnknown,
-    DefinitionInvalid,
     QueryFunctionFailed,
     QueryInvalid,
     RivermouthError,
@@ -33,7 +32,7 @@ from rivermouth.pipelines.python.registry import Reader, Registry, collecting
 from rivermouth.pipelines.running.pipeline import file_name
 from rivermouth.pipelines.running.reads import Evaluated, Reads
 from rivermouth.pipelines.running.sql_text import spark_sql
-from rivermouth.pipelines.session import decoded_records
+from rivermouth.pipelines.session import decoded_records, encoded_values
 from rivermouth.pipelines.session.pipeline_session import PipelineSession, is_unknown_table
 from rivermouth.pipelines.session.sql_frames import frame_of
 from rivermouth.pipelines.spec import Query, SourceLine, SqlQuery
@@ -45,7 +44,7 @@ from rivermouth.ports.kafka.kafka_source import FETCH_MAX_WAIT_MS
 from rivermouth.rows import row_expectations
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Column, SparkSession
 
     from rivermouth.domain.kinesis.options import KinesisOptions
     from rivermouth.pipelines.running.given import GivenSources
@@ -203,13 +202,13 @@ class Workspace(Reader):
 
     def decode(self, frame: DataFrame, settings: Mapping[str, Any]) -> DataFrame:
         """See ``Reader``."""
-        if not self._reads:
-            detail, fix = (
-                "it is called outside of a query",
-                "call it in the function that returns the rows of a dataset",
-            )
-            raise DefinitionInvalid(at=str(self.registry.here()), definition="decode", detail=detail, fix=fix)
-        return decoded_records.decoded(self.pipeline, frame, settings, self._reads[-1], self.registry.here())
+        reads, at = decoded_records.within_query(self._reads, "decode", self.registry.here())
+        return decoded_records.decoded(self.pipeline, frame, settings, reads, at)
+
+    def encode(self, frame: DataFrame, settings: str | Mapping[str, Any]) -> Column:
+        """See ``Reader``."""
+        reads, at = decoded_records.within_query(self._reads, "encode", self.registry.here())
+        return encoded_values.encoded(self.pipeline, frame, settings, reads, at)
 
     def read(self, name: str, *, stream: bool) -> DataFrame:
         """See ``Reader``."""

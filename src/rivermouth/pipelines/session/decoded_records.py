@@ -15,7 +15,7 @@ from rivermouth.pipelines.python.decode import SETTINGS
 from rivermouth.ports.internals.query_plans import count_parts, keeps_state
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -49,7 +49,7 @@ def decoded(
         if name not in SETTINGS:
             raise _invalid(reads, at, f"it has no setting {name}", did_you_mean(name, SETTINGS))
     try:
-        flow = _flow(pipeline, {name: value for name, value in settings.items() if value is not None})
+        flow = flow_of(pipeline, {name: value for name, value in settings.items() if value is not None})
         if flow.infers or flow.policies.grows:
             detail = "its columns would be inferred or grow, and those of a query are fixed"
             raise _invalid(reads, at, detail, "write the schema that `rivermouth schema` shows, and no evolution")
@@ -65,6 +65,18 @@ def decoded(
     rows, found = decoded_stream(frame, flow, columns, alias)
     reads.decoded.append(found)
     return rows
+
+
+def within_query(evaluated: Sequence[Reads], function: str, at: SourceLine) -> tuple[Reads, SourceLine]:
+    """The query that is evaluated now, and the line where it calls the function.
+
+    Raises:
+        DefinitionInvalid: No query is evaluated now.
+    """
+    if evaluated:
+        return evaluated[-1], at
+    detail, fix = "it is called outside of a query", "call it in the function that returns the rows of a dataset"
+    raise DefinitionInvalid(at=str(at), definition=function, detail=detail, fix=fix)
 
 
 def used_once(reads: Reads, frame: DataFrame) -> tuple[DecodedStream, ...]:
@@ -95,7 +107,7 @@ def _check_frame(frame: DataFrame, reads: Reads, at: SourceLine) -> None:
         raise _invalid(reads, at, detail, "decode the records first, and aggregate their columns")
 
 
-def _flow(pipeline: Pipeline, settings: Mapping[str, Any]) -> Flow:
+def flow_of(pipeline: Pipeline, settings: Mapping[str, Any]) -> Flow:
     """A flow that reads records as these settings say, with its files and the schema registry."""
     project = pipeline.project
     body = {"topics": ["records"], "table": "default.records", **settings}
@@ -109,9 +121,12 @@ def _flow(pipeline: Pipeline, settings: Mapping[str, Any]) -> Flow:
 
 
 def _of_flow(reads: Reads, at: SourceLine, error: RivermouthError) -> DefinitionInvalid:
+    return _invalid(reads, at, detail_of(error), error.next_step)
+
+
+def detail_of(error: RivermouthError) -> str:
     """What is wrong with the flow, said of the definition."""
-    detail = _NOT_DONE.sub("", _OF_FLOW.sub("", str(error.facts.get("detail") or error.message)))
-    return _invalid(reads, at, detail, error.next_step)
+    return _NOT_DONE.sub("", _OF_FLOW.sub("", str(error.facts.get("detail") or error.message)))
 
 
 def _invalid(reads: Reads, at: SourceLine, detail: str, fix: str) -> DefinitionInvalid:

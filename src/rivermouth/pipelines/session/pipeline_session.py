@@ -13,6 +13,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from rivermouth.decoding.jvm.java_objects import java_session
 from rivermouth.domain.kinesis.options import read_options
+from rivermouth.errors import SourceNotRepeatable
 from rivermouth.pipelines.session import jdbc_source, kinesis_source
 from rivermouth.pipelines.session.jdbc_source import JDBC
 from rivermouth.pipelines.session.kinesis_source import KINESIS
@@ -246,6 +247,8 @@ class _StreamReader(DataStreamReader):
             return self._catalogue.files(place or "", given, wanted)
         if kind == JDBC:
             return self._rows_of_database(given)
+        if kind == "socket":
+            raise SourceNotRepeatable(format=kind)
         if kind == KINESIS:
             return self._records_of_kinesis(given)
         what = f"{kind} {given.get('subscribe') or given.get('subscribePattern') or ''}" if kind == "kafka" else None

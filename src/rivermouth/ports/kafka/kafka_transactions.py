@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 
 from rivermouth.decoding.jvm.java_objects import java_class, java_frame
+from rivermouth.encoding.fields import unwritable
 from rivermouth.errors import (
     KafkaOptionRefused,
     RivermouthError,
@@ -25,6 +27,7 @@ from rivermouth.errors import (
     SinkTopicDiffers,
     SinkTopicMissing,
     SinkUnreachable,
+    SinkValueInvalid,
 )
 
 if TYPE_CHECKING:
@@ -139,6 +142,10 @@ class SinkCluster:
             if found is None:
                 raise
             raise found from error
+        except PySparkException as error:
+            if (why := unwritable(str(error))) is None:
+                raise
+            raise SinkValueInvalid(flow=self.names.flow, sink=self.names.sink, detail=why) from error
 
     def _failure(self, error: Py4JJavaError) -> RivermouthError | None:
         """Kafka's error as ours; None of an error that is none of Kafka's."""

@@ -15,7 +15,7 @@ from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
 from rivermouth.extend import find_kind, kind_names
 from rivermouth.names import METADATA_COLUMNS
-from rivermouth.spec import ConfigModel, ProjectSpec
+from rivermouth.spec import ConfigModel, EncodingFormat, ProjectSpec
 
 TITLE: Final = "rivermouth project"
 
@@ -71,6 +71,7 @@ def project_schema(*, variables: bool = True) -> dict[str, Any]:
     for family, key in (("formats", "format"), ("formats", "key_format"), ("sinks", "sink")):
         here = [refs[(model, "validation")]["$ref"].rpartition("/")[2] for model in kinds[family]]
         _kind(definitions, key, dict(zip(kind_names(family), here, strict=True)))
+    _value_formats(definitions)
     root = definitions.pop("ProjectSpec")
     root["properties"]["flows"]["propertyNames"] = {"pattern": "^[A-Za-z][A-Za-z0-9_-]{0,99}$"}
     root["properties"]["pipelines"]["propertyNames"] = {"pattern": "^[A-Za-z][A-Za-z0-9_-]{0,99}$"}
@@ -172,6 +173,16 @@ def _short_forms(definitions: dict[str, Any]) -> None:
     definitions["Expectation"]["properties"]["action"]["enum"] = kind_names("actions")
     definitions["KafkaCluster"]["properties"]["options"]["additionalProperties"] = _NUMBER_OR_TEXT
     definitions["SparkSettings"]["properties"]["conf"]["additionalProperties"] = _NUMBER_OR_TEXT
+
+
+def _value_formats(definitions: dict[str, Any]) -> None:
+    """What the Kafka sink makes of rows: the formats that can write."""
+    written = [find_kind("formats", name) for name in kind_names("formats")]
+    forms = [{"$ref": f"#/$defs/{each.__name__}"} for each in written if issubclass(each, EncodingFormat)]
+    json_ = {"type": "object", "properties": {"type": {"const": "json"}}, "required": ["type"]}
+    properties = definitions["KafkaSink"]["properties"]
+    short = [{"const": "json"}, {**json_, "additionalProperties": False}]
+    properties["format"] = {**_described(properties["format"]), "anyOf": [*short, *forms], "default": "json"}
 
 
 def _or(noun: dict[str, Any], short: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,8 @@ from rivermouth.errors import FlowUnknown, PlaceInvalid
 from rivermouth.names import did_you_mean
 from rivermouth.project.resolved.arguments import checked
 from rivermouth.project.resolved.settings import ProjectSettings, located_errors
-from rivermouth.spec import Flow, Format, JarFormat, Lookup, RegistryFormat, reads_registry
+from rivermouth.sinks.kafka import KafkaSink
+from rivermouth.spec import Flow, Format, JarFormat, Lookup, RegistryFormat, Sink, reads_registry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,7 +74,10 @@ class ResolvedProject(ProjectSettings):
             flow = flow.model_copy(update={"maintenance": self.spec.maintenance})
         # Some formats ask the registry only under policies, which the flow's own format does not know.
         asks = reads_registry(flow.format) or reads_registry(flow.value_format)
-        placed = {"format": self._placed(flow.format, asks=asks)}
+        placed: dict[str, Format | Sink] = {"format": self._placed(flow.format, asks=asks)}
+        if isinstance(flow.sink, KafkaSink) and flow.sink.encoding is not None:
+            form = self._placed(flow.sink.encoding, asks=flow.sink.registry_format is not None)
+            placed["sink"] = flow.sink.model_copy(update={"format": form})
         if flow.key_format is not None:
             placed["key_format"] = self._placed(flow.key_format, asks=reads_registry(flow.key_format))
         changed = {name: form for name, form in placed.items() if form is not getattr(flow, name)}

@@ -27,6 +27,7 @@ from rivermouth.project.file.reading import raise_all
 from rivermouth.project.file.validation import words
 from rivermouth.project.file.yaml_source import Path
 from rivermouth.project.resolved.resolved_project import ResolvedProject
+from rivermouth.sinks.kafka import KafkaSink
 from rivermouth.spec import Flow, reads_registry
 from rivermouth.spec.values import heap_size
 
@@ -166,6 +167,10 @@ def _registry(project: ResolvedProject) -> Iterator[RivermouthError]:
                 path: Path = ("flows", name, key)
                 detail = f"{words(path)}: its schemas are in a schema registry, and the project names none"
                 yield _invalid(project, path, detail, fix)
+        if isinstance(flow.sink, KafkaSink) and flow.sink.registry_format is not None:
+            path = ("flows", name, "sink", "format")
+            detail = f"{words(path)}: its schema is in a schema registry, and the project names none"
+            yield _invalid(project, path, detail, fix)
         if reads_registry(flow.value_format) and not reads_registry(flow.format):
             path = ("flows", name, "evolution")
             detail = f"{words(path)}: a schema registry has the schemas of writers, and the project names none"

@@ -14,11 +14,12 @@ from rivermouth.engine.query.nothing_new import NOTHING_NEW, has_nothing_new
 from rivermouth.engine.query.query_events import ViewDecided
 from rivermouth.engine.query.refresh import refresh
 from rivermouth.engine.query.streaming import run_batch, run_query
+from rivermouth.engine.query.update_batch import UpdateBatch
 from rivermouth.errors import RefreshNotIncremental
 from rivermouth.pipelines.running.flows import sinks
 from rivermouth.pipelines.running.flows.flow_runs import context_of, evaluated_flow, opened
 from rivermouth.pipelines.running.flows.snapshots import run_snapshots
-from rivermouth.pipelines.running.flows.static_tables import named_if_missing
+from rivermouth.pipelines.running.flows.static_tables import named_if_missing, static_tables
 from rivermouth.pipelines.running.flows.views import view_of
 from rivermouth.pipelines.running.output_modes import output_mode
 from rivermouth.pipelines.running.reads import in_own_session
@@ -93,10 +94,13 @@ def refresh_node(
         evaluated = in_own_session(evaluated)
     run = opened(loaded, context, evaluated.frame)
     run.stopping, run.views, run.decoded = hooks.stopping, evaluated.views, evaluated.decoded
+    if evaluated.frame.isStreaming:
+        run.static_tables = [place for _, place in static_tables(loaded, evaluated.inputs)]
     if flow.kind == "refresh":
         return _view(loaded, node, evaluated, run)
     if flow.once:
-        return _once(evaluated, run, _batch(loaded, node, flow, evaluated, run))
+        mode = "update" if flow.keys else "append"
+        return _once(evaluated, run, _batch(loaded, node, flow, evaluated, run), mode)
     if interval_s is None:
         tables = map(loaded.resolver.newest, _streamed_tables(loaded, evaluated.inputs))
         if has_nothing_new(run, tables, lambda: workspace.kafka_ends.of(evaluated.kafka)):
@@ -110,6 +114,8 @@ def refresh_node(
 
 
 def _batch(loaded: Loaded, node: Node, flow: FlowNode, evaluated: Evaluated, run: QueryRun) -> Batch:
+    if flow.keys:
+        return UpdateBatch(flow.keys)
     if flow.cdc is None:
         return query_batch.process
     return auto_cdc.CdcBatch(
@@ -158,7 +164,7 @@ def _streamed_tables(loaded: Loaded, inputs: Iterable[Input]) -> list[str]:
     return found
 
 
-def _once(evaluated: Evaluated, run: QueryRun, batch: Batch) -> Done:
+def _once(evaluated: Evaluated, run: QueryRun, batch: Batch, mode: str) -> Done:
     """A flow that runs once for ever: nothing, where its entry is in the table."""
     frame, entry = evaluated.frame, run.position.entry
     if entry.has_run(streaming=frame.isStreaming):
@@ -168,7 +174,7 @@ def _once(evaluated: Evaluated, run: QueryRun, batch: Batch) -> Done:
     if not frame.isStreaming:
         run_batch(frame, 0, ("{}",), run, batch)
         return Done(run.counts)
-    late = run_query(frame, run, batch)
+    late = run_query(frame, run, batch, output_mode=mode)
     if not run.stopping.is_set():
         nothing = frame.sparkSession.createDataFrame([], run.columns)
         run.context.ledger.write(nothing, run.position, run.position.entry.after_end, table_id=run.table_id)

@@ -12,11 +12,12 @@ from rivermouth.domain.query.query_entry import QueryCounts
 from rivermouth.engine.query.counted_view import with_views
 from rivermouth.engine.query.delivered_query import DeliveredBatch, naming_the_sink, opened, reset
 from rivermouth.engine.query.sink_query import SinkWriter, run_sink_query
-from rivermouth.engine.query.streaming import run_query
+from rivermouth.engine.query.streaming import run_batch, run_query
 from rivermouth.pipelines.real_time import LEAST_S, is_real_time
 from rivermouth.pipelines.running.flows.deliveries import delivery_of, is_kafka, names_of, shaped
 from rivermouth.pipelines.running.flows.flow_runs import context_of, fingerprint_of
 from rivermouth.pipelines.running.flows.notifying import is_notifying, notifying
+from rivermouth.pipelines.running.flows.static_tables import static_tables
 from rivermouth.pipelines.running.output_modes import sink_output_mode
 from rivermouth.ports.internals.query_plans import keeps_state
 from rivermouth.ports.kafka.kafka_transactions import SinkCluster, SinkNames
@@ -124,9 +125,18 @@ def _delivered(work: SinkWork, sink: Sink, delivery: Delivery, mode: str) -> tup
     run = opened(work.context, delivery)
     run.stopping, run.views = work.stopping, work.evaluated.views
     run.fingerprint, run.stateful = fingerprint_of(frame), keeps_state(frame)
+    run.static_tables = [place for _, place in static_tables(work.loaded, work.evaluated.inputs)]
     batch = DeliveredBatch(delivery, lambda rows: shaped(work.node, sink, rows))
+    if work.flow.once and run.position.entry.has_run(streaming=frame.isStreaming):
+        return run.counts, 0
+    if not frame.isStreaming:
+        run_batch(frame, 0, ("{}",), run, batch)
+        return run.counts, 0
     with workspace.settings(work.flow.query.conf):
         late = run_query(frame, run, batch, interval_s=work.interval_s, output_mode=mode)
+    if work.flow.once and not run.stopping.is_set():
+        delivery.begin()
+        delivery.commit(run.position.entry.after_end().to_json())
     return run.counts, late
 
 

@@ -26,18 +26,18 @@ def named_if_missing(loaded: Loaded, flow: FlowNode, inputs: tuple[Input, ...]) 
     try:
         yield
     except QueryFailed as error:
-        for name, place in _static_tables(loaded, inputs):
+        for name, place in static_tables(loaded, inputs):
             if not delta_table.exists(loaded.workspace.files_of_lake, place):
                 raise StaticTableMissing(flow=flow.name, table=name, location=place) from error
         raise
 
 
-def _static_tables(loaded: Loaded, inputs: tuple[Input, ...]) -> Iterator[tuple[str, str]]:
+def static_tables(loaded: Loaded, inputs: tuple[Input, ...]) -> Iterator[tuple[str, str]]:
     """Name and folder of each Delta table that a query reads as a table, also by views."""
     for each in inputs:
         node = loaded.graph.read_node(each)
         if node is not None and node.kind == "view":
-            yield from _static_tables(loaded, node.inputs)
+            yield from static_tables(loaded, node.inputs)
         elif not each.stream and each.location is not None:
             yield each.name, each.location
         elif not each.stream and each.name.startswith(_BY_PATH):

@@ -1,0 +1,1 @@
+"""How columns become values of a format: the other way of ``decoding``."""

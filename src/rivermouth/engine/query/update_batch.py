@@ -1,0 +1,102 @@
+"""Batches of an update flow: each row replaces the row of the table that has its keys."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
+from rivermouth import names
+from rivermouth.domain.delta.merge_report import way
+from rivermouth.domain.delta.table_transaction import TableTransaction
+from rivermouth.engine.query import query_batch
+from rivermouth.engine.query.query_events import BatchWritten
+from rivermouth.engine.query.query_table import conformed
+from rivermouth.errors import UpdateKeysRepeated
+from rivermouth.names import quoted
+from rivermouth.ports.delta.delta_merge import merge
+from rivermouth.ports.internals.persisted import computed, held_bytes
+from rivermouth.rows import row_expectations
+from rivermouth.rows.keyed.merge_plan import Merge
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from rivermouth.domain.query.query_entry import QueryEntry
+    from rivermouth.engine.query.query_run import QueryRun
+
+
+@dataclass(frozen=True)
+class UpdateBatch:
+    """Carries the batches of an update flow; see ``query_batch.process``.
+
+    Attributes:
+        keys: Names of the columns by which a row replaces another one; null is a value like others.
+    """
+
+    keys: tuple[str, ...]
+
+    def __call__(self, frame: DataFrame, batch_id: int, query_id: str, run: QueryRun) -> None:
+        """Merges the rows of one batch, in one commit with its ledger entry.
+
+        Raises:
+            UpdateKeysRepeated: Several rows of the batch have the same keys.
+
+        Guarantees:
+            As ``query_batch.process``: the table has the whole batch with its entry, or nothing of it.
+        """
+        started, context = time.monotonic(), run.context
+        if query_batch.is_known(frame, batch_id, query_id, run):
+            return
+        entry = query_batch.next_entry(batch_id, query_id, run)
+        frame, entry = query_batch.sourced(frame, entry, run)
+        context.step("check")
+        expectations = context.expectations
+        routed = row_expectations.route(frame, expectations)
+        aggregates = row_expectations.counting(expectations)
+        counting = [F.expr(f"count_if({each.of})").alias(name) for name, each in aggregates.items()]
+        run.begin_counts()
+        with computed(routed, *counting) as (ready, told):
+            counts = run.whole_counts(row_expectations.counted(expectations, told.asDict()))
+            rows = conformed(ready.where(row_expectations.IN_TABLE), run.columns)
+            self._check_keys(rows, run)
+            entry = query_batch.held(routed, run, entry.counted(counts))
+            context.step("write")
+            self._merge(rows, entry, run)
+            context.step("written")
+        if counts.dead_lettered:
+            query_batch.write_dead_letters(routed, run)
+        run.counts += counts
+        seconds = time.monotonic() - started
+        context.emit(BatchWritten(context.dataset, context.flow, entry.number, counts, seconds))
+
+    def _check_keys(self, rows: DataFrame, run: QueryRun) -> None:
+        groups = rows.groupBy(*map(quoted, self.keys)).count()
+        repeated = groups.where("count > 1").count()
+        if repeated:
+            context, columns = run.context, ", ".join(self.keys)
+            raise UpdateKeysRepeated(flow=context.flow, dataset=context.dataset, keys=repeated, columns=columns)
+
+    def _merge(self, rows: DataFrame, entry: QueryEntry, run: QueryRun) -> None:
+        context = run.context
+        position = context.ledger.caught_up(run.position)
+        plan = Merge(
+            on=F.expr(" AND ".join(f"s.{quoted(name)} <=> t.{quoted(name)}" for name in self.keys)),
+            ranges={},
+            delete="false",
+            update="true",
+            insert="true",
+            values={quoted(each.name): f"s.{quoted(each.name)}" for each in run.columns},
+        )
+        with computed(rows.withColumn(names.CHANGE, F.monotonically_increasing_id())) as (ready, told):
+            merge(
+                ready,
+                told["rows"],
+                context.places.table,
+                plan,
+                TableTransaction(context.ledger.app_id(run.table_id), entry.number, entry.to_json()),
+                few=way(told["rows"], held_bytes(ready)).join == "broadcast",
+            )
+        run.position, _ = context.ledger.found(entry, position.version)
