@@ -47,9 +47,9 @@ PLANS_OF_SPARK = {
 ONE_TASK = {"spark.sql.shuffle.partitions": "1", "spark.databricks.delta.snapshotPartitions": "1"}
 SEVERAL_TASKS = {"spark.sql.shuffle.partitions": "4", "spark.databricks.delta.snapshotPartitions": "2"}
 
-# Delta keeps the plans of 10,000 tables for an hour; each test has tables of its own. And no collection of the whole
-# heap for each few megabytes of new classes.
-OF_MANY_TABLES = "-Ddelta.log.cacheSize=16 -XX:MetaspaceSize=400m"
+# Delta keeps the plans of 10,000 tables for an hour, and each test has tables of its own. The heap need not grow, and
+# there is room for classes: else the whole heap is collected for some more of either.
+OF_MANY_TABLES = "-Ddelta.log.cacheSize=16 -Xms3g -XX:MetaspaceSize=400m"
 
 # Spark's and Kafka's own variables for the options of every JVM that they start, here and in processes of their own.
 # The second compiler pays off only in processes that do the same for longer than a test run; without it, Java would
