@@ -406,6 +406,7 @@ def test_status_of_a_flow_that_ran_and_has_more_to_read(ran):
         r"  last batch: entry 1, took [\d.]+ s, done at [\d-]+ [\d:]+ UTC \(trigger: every 10 s\)\n"
         "    5 consumed, 1 written, 1 dropped, 3 dead-lettered\n"
         r"  so far: 5 consumed, 1 written, 1 dropped \(expectation small 1\), 3 dead-lettered\n"
+        "  warning: 3 of 5 records are dead letters; to see them: rivermouth dead-letters show orders\n"
         rf"  lag: 2 offsets, furthest behind is {shop.topic} partition 0\n"
         rf"  rates: {rates} come in, {rates} in the last batch\n"
         rf"    {'topic':<{width}}  partition  next offset  end offset  lag\n"

@@ -127,7 +127,7 @@ def test_dead_letters_are_listed_shown_replayed_and_discarded(shop, capsys, spar
     for tried, moved in ((2, 1), (1, 0)):
         code, body = answer(capsys, "dead-letters", "replay", "orders")
         assert body["rows"] == [
-            {"table": "orders", "tried": tried, "replayed": moved, "remaining": 1, "dry_run": False}
+            {"table": "orders", "tried": tried, "replayed": moved, "remaining": 1, "not_decoded": 0, "dry_run": False}
         ]
         assert sorted(row.id for row in spark.read.format("delta").load(table).collect()) == [1, 2, 3]
     assert said(capsys, "dead-letters", "replay", "totals")[1].splitlines()[0] == (
