@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import quote, unquote
 
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+
 from rivermouth import names
 from rivermouth.domain.query.query_entry import QueryCounts
 from rivermouth.rows.checks import failed_column, met
@@ -15,7 +17,7 @@ from rivermouth.rows.columns.aggregates import Aggregate
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 TABLE: Final = "table"
 _DROPPED: Final = "dropped"
@@ -106,6 +108,11 @@ def counting(expectations: Sequence[RowExpectation]) -> dict[str, Aggregate]:
         **{failed_column(i): failed_column(i) for i in range(len(expectations))},
     }
     return {name: Aggregate("count_if", condition) for name, condition in conditions.items()}
+
+
+def counting_columns(expectations: Sequence[RowExpectation]) -> list[Column]:
+    """The same counts as columns of an aggregate."""
+    return [F.expr(f"count_if({each.of})").alias(name) for name, each in counting(expectations).items()]
 
 
 def counted(expectations: Sequence[RowExpectation], observed: Mapping[str, Any]) -> QueryCounts:

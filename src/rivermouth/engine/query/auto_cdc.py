@@ -15,19 +15,15 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.domain.delta.merge_report import way
-from rivermouth.domain.delta.table_transaction import TableTransaction
 from rivermouth.domain.query.query_entry import QueryCounts
 from rivermouth.engine.query import query_batch
 from rivermouth.engine.query.cdc_settings import CdcSettings
-from rivermouth.engine.query.query_events import BatchWritten
 from rivermouth.engine.query.query_table import QueryTable, conformed, prepare
 from rivermouth.engine.query.streaming import ONE_BATCH
 from rivermouth.errors import CdcValueNull
 from rivermouth.names import quoted
-from rivermouth.ports.delta.delta_merge import merge
 from rivermouth.ports.delta.query_ledger import QueryLedger
-from rivermouth.ports.internals.persisted import computed, held_bytes
+from rivermouth.ports.internals.persisted import computed
 from rivermouth.rows import row_expectations
 from rivermouth.rows.keyed import partial_changes
 from rivermouth.rows.keyed.change_order import ChangeOrder
@@ -194,9 +190,7 @@ class CdcBatch:
             expectations = row_expectations.exempting(expectations, names.TRUNCATE)
         routed = row_expectations.route(frame, expectations)
         counts = apply_changes(routed, entry, run, self.target)
-        run.counts += counts
-        seconds = time.monotonic() - started
-        context.emit(BatchWritten(context.dataset, context.flow, entry.number, counts, seconds))
+        query_batch.report_batch(counts, started, run)
 
 
 def apply_changes(routed: DataFrame, entry: QueryEntry, run: QueryRun, target: CdcTarget) -> QueryCounts:
@@ -206,8 +200,7 @@ def apply_changes(routed: DataFrame, entry: QueryEntry, run: QueryRun, target: C
         CdcValueNull: A key or the sequence of a change is null.
     """
     expectations = run.context.expectations
-    aggregates = row_expectations.counting(expectations)
-    counting = [F.expr(f"count_if({each.of})").alias(name) for name, each in aggregates.items()]
+    counting = row_expectations.counting_columns(expectations)
     changes = _changes(routed, entry, run, target)
     keys = " OR ".join(f"{quoted(name)} IS NULL" for name in target.order.keys)
     tests = {"null_keys": f"NOT {names.TRUNCATE} AND ({keys})", "null_sequences": f"{names.SEQUENCE} IS NULL"}
@@ -344,7 +337,6 @@ def _copy(
         ready,
         told,
     ):
-        position = context.ledger.caught_up(run.position)
         on = F.expr(order.same_key("s", "t"))
         if target.cdc.scd_type != 1:
             on = on & F.expr(f"s.{names.START_AT} = t.{names.START_AT}")
@@ -356,15 +348,7 @@ def _copy(
             insert=f"NOT s.{names.DELETE}",
             values={quoted(name): f"s.{quoted(name)}" for name in columns},
         )
-        merge(
-            ready,
-            told["rows"],
-            context.places.table,
-            plan,
-            TableTransaction(context.ledger.app_id(run.table_id), entry.number, entry.to_json()),
-            few=way(told["rows"], held_bytes(ready)).join == "broadcast",
-        )
-        run.position, _ = context.ledger.found(entry, position.version)
+        query_batch.merge_rows(ready, told["rows"], plan, entry, run)
 
 
 def _differences(

@@ -10,21 +10,27 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
+from rivermouth.domain.delta.merge_report import way
+from rivermouth.domain.delta.table_transaction import TableTransaction
 from rivermouth.domain.query.kafka_size import kafka_size
 from rivermouth.engine.query.query_events import BatchKnown, BatchWritten
 from rivermouth.engine.query.query_table import conformed
 from rivermouth.errors import CountsDisagree
 from rivermouth.ports.delta import delta_table
+from rivermouth.ports.delta.delta_merge import merge
 from rivermouth.ports.internals.observed import Observed
+from rivermouth.ports.internals.persisted import held_bytes
 from rivermouth.ports.lake.query_checkpoint import FixedOffsets
 from rivermouth.rows import envelope, row_expectations
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from rivermouth.domain.query.query_entry import QueryEntry
+    from rivermouth.domain.query.query_entry import QueryCounts, QueryEntry
     from rivermouth.engine.query.query_run import QueryRun
+    from rivermouth.ports.delta.delta_table import Commit
     from rivermouth.ports.lake.lake_files import LakeFiles
+    from rivermouth.rows.keyed.merge_plan import Merge
 
 
 def process(frame: DataFrame, batch_id: int, query_id: str, run: QueryRun) -> None:
@@ -84,9 +90,45 @@ def process(frame: DataFrame, batch_id: int, query_id: str, run: QueryRun) -> No
     # 5 dead letters
     if counts.dead_lettered:
         write_dead_letters(routed, run)
+    report_batch(counts, started, run)
+
+
+def report_batch(counts: QueryCounts, started: float, run: QueryRun) -> None:
+    """Adds the counts of the batch that is written to those of the run, and reports it.
+
+    Args:
+        counts: Of the batch.
+        started: When it began, by ``time.monotonic()``.
+        run: The flow; its ``position`` is the batch's entry.
+    """
     run.counts += counts
-    seconds = time.monotonic() - started
-    context.emit(BatchWritten(context.dataset, context.flow, entry.number, counts, seconds))
+    context, seconds = run.context, time.monotonic() - started
+    context.emit(BatchWritten(context.dataset, context.flow, run.position.entry.number, counts, seconds))
+
+
+def merge_rows(ready: DataFrame, number: int, plan: Merge, entry: QueryEntry, run: QueryRun) -> Commit:
+    """Merges rows into the table, in one commit with their ledger entry; ``run.position`` is that entry afterwards.
+
+    Args:
+        ready: The rows, computed; what ``plan`` calls ``s``.
+        number: How many there are.
+        plan: Which row does what.
+        entry: Their ledger entry.
+        run: The flow.
+
+    Raises:
+        CommitLost: Another process wrote the entry first.
+
+    Guarantees:
+        Stopped anywhere: the table has the rows with their entry, or nothing of them.
+    """
+    context = run.context
+    position = context.ledger.caught_up(run.position)
+    carried = TableTransaction(context.ledger.app_id(run.table_id), entry.number, entry.to_json())
+    few = way(number, held_bytes(ready)).join == "broadcast"
+    merge(ready, number, context.places.table, plan, carried, few=few)
+    run.position, commit = context.ledger.found(entry, position.version)
+    return commit
 
 
 def next_entry(batch_id: int, query_id: str, run: QueryRun) -> QueryEntry:

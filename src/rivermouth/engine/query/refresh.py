@@ -12,14 +12,11 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from rivermouth import names
 from rivermouth.domain.delta.merge_report import way
-from rivermouth.domain.delta.table_transaction import TableTransaction
-from rivermouth.engine.query.query_batch import write_dead_letters
-from rivermouth.engine.query.query_events import BatchWritten
+from rivermouth.engine.query.query_batch import merge_rows, report_batch, write_dead_letters
 from rivermouth.engine.query.query_table import conformed
 from rivermouth.engine.query.streaming import failure
 from rivermouth.errors import CountsDisagree, RivermouthError
 from rivermouth.names import quoted
-from rivermouth.ports.delta.delta_merge import merge
 from rivermouth.ports.internals.observed import Observed
 from rivermouth.ports.internals.persisted import computed, held_bytes
 from rivermouth.ports.internals.query_plans import KEY
@@ -91,9 +88,7 @@ def refresh(plan: ViewPlan, decision: Decision, sources: Mapping[str, ViewSource
             _write(plan.over(decision.way.leaves, rows, decision.way.emptied), entry, run, replaces=False)
         else:
             _write_groups(plan, decision.way, sources, entry, run)
-        counts = run.position.entry.counts
-        run.counts += counts
-        context.emit(BatchWritten(context.dataset, context.flow, entry.number, counts, time.monotonic() - started))
+        report_batch(run.position.entry.counts, started, run)
     except RivermouthError:
         raise
     except Exception as error:
@@ -150,8 +145,7 @@ def _write_groups(
     """Computes the groups in which a row changed, and puts them in the place of what they were."""
     expectations = run.context.expectations
     rows = _changed(plan, how, sources, None)
-    aggregates = row_expectations.counting(expectations)
-    counting = [F.expr(f"count_if({each.of})").alias(name) for name, each in aggregates.items()]
+    counting = row_expectations.counting_columns(expectations)
     with ExitStack() as held:
         keys, count = held.enter_context(computed(plan.keys(how.keyed, how.leaves, rows, how.emptied)))
         few = F.broadcast(keys) if way(count["rows"], held_bytes(keys)).join == "broadcast" else keys
@@ -182,13 +176,9 @@ def _merge(new: DataFrame, keys: DataFrame, columns: Sequence[str], entry: Query
             insert=f"s.{_NEW}",
             values={quoted(each.name): f"s.{quoted(each.name)}" for each in table},
         )
-        position = context.ledger.caught_up(run.position)
-        carried = TableTransaction(context.ledger.app_id(run.table_id), entry.number, entry.to_json())
         context.step("write")
-        few = way(told["rows"], held_bytes(ready)).join == "broadcast"
-        merge(ready, told["rows"], context.places.table, plan, carried, few=few)
+        commit = merge_rows(ready, told["rows"], plan, entry, run)
         context.step("written")
-        run.position, commit = context.ledger.found(entry, position.version)
         _check(commit, commit.metrics.get("numTargetRowsInserted"), run)
 
 

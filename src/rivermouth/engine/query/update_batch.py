@@ -9,15 +9,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.domain.delta.merge_report import way
-from rivermouth.domain.delta.table_transaction import TableTransaction
 from rivermouth.engine.query import query_batch
-from rivermouth.engine.query.query_events import BatchWritten
 from rivermouth.engine.query.query_table import conformed
 from rivermouth.errors import UpdateKeysRepeated
 from rivermouth.names import quoted
-from rivermouth.ports.delta.delta_merge import merge
-from rivermouth.ports.internals.persisted import computed, held_bytes
+from rivermouth.ports.internals.persisted import computed
 from rivermouth.rows import row_expectations
 from rivermouth.rows.keyed.merge_plan import Merge
 
@@ -55,10 +51,8 @@ class UpdateBatch:
         context.step("check")
         expectations = context.expectations
         routed = row_expectations.route(frame, expectations)
-        aggregates = row_expectations.counting(expectations)
-        counting = [F.expr(f"count_if({each.of})").alias(name) for name, each in aggregates.items()]
         run.begin_counts()
-        with computed(routed, *counting) as (ready, told):
+        with computed(routed, *row_expectations.counting_columns(expectations)) as (ready, told):
             counts = run.whole_counts(row_expectations.counted(expectations, told.asDict()))
             rows = conformed(ready.where(row_expectations.IN_TABLE), run.columns)
             self._check_keys(rows, run)
@@ -68,9 +62,7 @@ class UpdateBatch:
             context.step("written")
         if counts.dead_lettered:
             query_batch.write_dead_letters(routed, run)
-        run.counts += counts
-        seconds = time.monotonic() - started
-        context.emit(BatchWritten(context.dataset, context.flow, entry.number, counts, seconds))
+        query_batch.report_batch(counts, started, run)
 
     def _check_keys(self, rows: DataFrame, run: QueryRun) -> None:
         groups = rows.groupBy(*map(quoted, self.keys)).count()
@@ -80,8 +72,6 @@ class UpdateBatch:
             raise UpdateKeysRepeated(flow=context.flow, dataset=context.dataset, keys=repeated, columns=columns)
 
     def _merge(self, rows: DataFrame, entry: QueryEntry, run: QueryRun) -> None:
-        context = run.context
-        position = context.ledger.caught_up(run.position)
         plan = Merge(
             on=F.expr(" AND ".join(f"s.{quoted(name)} <=> t.{quoted(name)}" for name in self.keys)),
             ranges={},
@@ -91,12 +81,4 @@ class UpdateBatch:
             values={quoted(each.name): f"s.{quoted(each.name)}" for each in run.columns},
         )
         with computed(rows.withColumn(names.CHANGE, F.monotonically_increasing_id())) as (ready, told):
-            merge(
-                ready,
-                told["rows"],
-                context.places.table,
-                plan,
-                TableTransaction(context.ledger.app_id(run.table_id), entry.number, entry.to_json()),
-                few=way(told["rows"], held_bytes(ready)).join == "broadcast",
-            )
-        run.position, _ = context.ledger.found(entry, position.version)
+            query_batch.merge_rows(ready, told["rows"], plan, entry, run)

@@ -52,10 +52,10 @@ def rows_behind(
     for version in reversed(versions[-_MANY:]):
         actions = _actions(files, location, version)
         told = (action["commitInfo"].get("userMetadata") for _, action in actions if "commitInfo" in action)
-        if is_known(str(next(told, ""))):
-            return rows_of_files(spark, location, versions[-1], _remaining(commits[::-1]))
-        commits.append(actions)
-        if version == 0:
+        is_last = is_known(str(next(told, "")))
+        if not is_last:
+            commits.append(actions)
+        if is_last or version == 0:
             return rows_of_files(spark, location, versions[-1], _remaining(commits[::-1]))
     return None
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rivermouth.decoding.jvm.java_objects import java_class, java_session, jvm
 
@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
+_DELTA: Final = "org.apache.spark.sql.delta"
+
+
 def table_state(spark: SparkSession, location: str) -> TableState:
     """What the table's newest snapshot says: id, version, columns, and transaction numbers by application."""
-    log = java_class(spark, "org.apache.spark.sql.delta.DeltaLog").forTable(java_session(spark), location)
-    none = java_class(spark, "scala.Option").empty()
-    snapshot = log.update(False, none, none)
+    _, snapshot = _newest(spark, location)
     from pyspark.sql.types import StructType  # noqa: PLC0415 - only for the annotation elsewhere
 
     # As one text: each value alone would be a call of the JVM.
@@ -50,15 +51,20 @@ def rows_of_files(spark: SparkSession, location: str, version: int, added: Seque
     """
     from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame  # noqa: PLC0415 - needs no JVM elsewhere
 
-    delta = "org.apache.spark.sql.delta"
-    log = java_class(spark, f"{delta}.DeltaLog").forTable(java_session(spark), location)
+    log, snapshot = _newest(spark, location)
     none = java_class(spark, "scala.Option").empty()
-    snapshot = log.update(False, none, none)
     if snapshot.version() != version:
         snapshot = log.getSnapshotAt(version, none, none, False)
-    read = java_class(spark, f"{delta}.actions.Action").fromJson
+    read = java_class(spark, f"{_DELTA}.actions.Action").fromJson
     files = jvm(spark).PythonUtils.toSeq([read(line) for line in added])
     return ClassicDataFrame(log.createDataFrame(snapshot, files, False, none), spark)
+
+
+def _newest(spark: SparkSession, location: str) -> tuple[Any, Any]:
+    """Delta's log of a table, and its newest snapshot."""
+    log = java_class(spark, f"{_DELTA}.DeltaLog").forTable(java_session(spark), location)
+    none = java_class(spark, "scala.Option").empty()
+    return log, log.update(False, none, none)
 
 
 @dataclass(frozen=True, slots=True)
