@@ -120,6 +120,7 @@ def test_a_null_key_stops_the_flow_unless_an_expectation_takes_it(folder):
     )
 
 
+@pytest.mark.long
 def test_snapshots_are_compared_and_become_rows_or_versions(folder):
     folder.write(
         "src/a.py",
