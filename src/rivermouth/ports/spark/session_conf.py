@@ -108,6 +108,8 @@ OF_FEW_ROWS: Final[Mapping[str, str]] = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
+    # Spark's own 200 would be as many tasks.
+    "spark.sql.shuffle.partitions": "4",
 }
 
 OF_DELTA: Final = ("spark.sql.extensions", "spark.sql.catalog.spark_catalog")
