@@ -164,7 +164,8 @@ def audit_text(audit: FlowAudit) -> str:
     if audit.entry is None:
         return f"{audit.flow}: nothing to audit, it has not run yet"
     if not audit.ranges:
-        return f"{audit.flow}: nothing to audit, {audit.place} and the ledger hold no whole batch in common"
+        none = f"{audit.flow}: nothing to audit, {audit.place} and the ledger hold no whole batch in common"
+        return "\n".join([none, *_sink(audit), *(f"  problem: {problem}" for problem in audit.problems)])
     found, counted = audit.found, audit.counted
     verdict = "every record is in exactly one place" if not audit.problems else "NOT every record is where it belongs"
     lines = [f"{audit.flow}: {verdict}", f"  table: {audit.table}"]
@@ -183,6 +184,7 @@ def audit_text(audit: FlowAudit) -> str:
         f"({counted.dropped:,} counted as dropped)"
     )
     lines.append(f"  {found.doubled:,} doubled, {found.not_in_kafka:,} in the tables that {audit.place} does not show")
+    lines += _sink(audit)
     lines += [f"  problem: {problem}" for problem in audit.problems]
     if audit.state_lost is not None:
         entry, lost = audit.state_lost.entry, lost_text(audit.state_lost.lost)
@@ -190,6 +192,17 @@ def audit_text(audit: FlowAudit) -> str:
     if audit.examples:
         lines.append(f"  for example: {', '.join(audit.examples)}")
     return "\n".join(lines)
+
+
+def _sink(audit: FlowAudit) -> Iterator[str]:
+    """What was found of the topic or the archive of the flow's sink."""
+    sink = audit.sink
+    if sink is None:
+        return
+    if sink.type == "files":
+        rows = "" if sink.rows is None else f", {count(sink.rows, 'row')} compared with the ledger"
+        yield f"  archive {sink.place}: {count(sink.files, 'file')} in {count(sink.batches, 'manifest')}{rows}"
+    yield from (f"  not compared: {each}" for each in sink.not_compared)
 
 
 def _rows(audit: FlowAudit) -> str:
