@@ -238,8 +238,8 @@ def test_a_replay_moves_records_from_one_place_to_the_other(drained, tmp_path, s
         audit_flow(spark, scene.order)
     entry = oracle.ledger_of(scene.table)[-1]["entry"]
     assert str(caught.value) == (
-        "[AUDIT_DISTURBED] flow shop: dead letters were replayed, or something was decided, while its records were "
-        f"compared with Kafka (ledger entry {entry}); its audit was given up\n"
+        "[AUDIT_DISTURBED] flow shop: dead letters were replayed, records erased, or something was decided, while "
+        f"its records were compared with Kafka (ledger entry {entry}); its audit was given up\n"
         "  hint: rivermouth run shop, which finishes what was cut off, then: rivermouth audit shop"
     )
     assert scene.drain(spark).error is None

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
+import threading
 
 import pytest
 from tests.doors.test_cli_run import VALUES, Shop
 
+from rivermouth.errors import AuditDisturbed
 from rivermouth.project.api import Project
+from rivermouth.project.commands import audit as auditing
 
 
 @pytest.fixture
@@ -79,3 +84,29 @@ def test_an_unknown_flow(shop):
     assert err == (
         "[FLOW_UNKNOWN] no flow named 'ordres' in this project; nothing was run\n  hint: did you mean 'orders'?\n"
     )
+
+
+def test_ctrl_c_and_an_error_leave_what_is_reported_and_name_what_is_not_audited(shop, monkeypatch):
+    honest, ended = auditing.audit_flow, threading.Event()
+
+    def interrupted(spark, job):
+        if job.flow.name == "orders":
+            os.kill(os.getpid(), signal.SIGINT)
+            assert ended.wait(60)
+        return honest(spark, job)
+
+    monkeypatch.setattr(auditing, "audit_flow", interrupted)
+    said = "orders_raw: nothing to audit, it has not run yet\n"
+    assert shop.say("audit") == (130, said, "not audited: orders\nstopped\n")
+    [document] = shop.json("audit", code=130)
+    assert [each["flow"] for each in document["flows"]] == ["orders_raw"]
+    assert document["not_audited"] == ["orders"]
+    ended.set()
+
+    def disturbed(_spark, job):
+        raise AuditDisturbed(flow=job.flow.name, cause="Kafka dropped records", entry=3)
+
+    monkeypatch.setattr(auditing, "audit_flow", disturbed)
+    code, out, err = shop.say("audit")
+    assert (code, out) == (1, "")
+    assert err.startswith("not audited: orders_raw, orders\n[AUDIT_DISTURBED] flow orders_raw: ")

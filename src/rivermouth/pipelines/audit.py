@@ -83,7 +83,7 @@ def audited(pipeline: Pipeline) -> list[DatasetAudit]:
         LedgerTooNew, LedgerUnreadable: An entry cannot be read.
     """
     reader = LakeReader(pipeline.project.spark_conf, timeout_s=_TIMEOUT_S)
-    return [_audited(reader, known) for known in read_known(reader, pipeline) if known.location]
+    return [_audited(reader, known) for known in read_known(reader, pipeline).datasets if known.location]
 
 
 def _audited(reader: LakeReader, known: KnownDataset) -> DatasetAudit:

@@ -32,7 +32,7 @@ from rivermouth.errors import AuditDisturbed, OffsetsExpired
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.lake.lake_files import PlacedFiles
 from rivermouth.ports.lake.storage_checks import check_same_place
-from rivermouth.ports.spark.session import for_flow
+from rivermouth.ports.spark.session import for_few_rows, for_flow
 from rivermouth.rows import envelope, explode, routing
 from rivermouth.rows.columns.epochs import epoch_now
 from rivermouth.side_tables.erased_records import ENTRY, whole, without
@@ -52,6 +52,8 @@ _UNFINISHED: Final = ("replay", "forget")
 _REPLAYING: Final = "dead letters were replayed, records erased, or something was decided,"
 _EXPIRING: Final = "Kafka dropped records"
 _EXAMPLES: Final = 5
+_FEW: Final = 100_000
+"""Offsets. Up to so many records take less time than to make code for them."""
 _PLACES: Final = ("kafka", "table", "letters", "erased")
 _KEYS: Final = (names.TOPIC, names.PARTITION, names.OFFSET)
 
@@ -172,6 +174,8 @@ def _audited(run: FlowRun) -> FlowAudit | None:
     )
     if not window.ranges:
         return told
+    if offset_ranges.size(window.ranges) <= _FEW:
+        for_few_rows(run.spark)
     try:
         return _compared(run, window, told)
     except Exception:

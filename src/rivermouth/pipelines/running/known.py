@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from rivermouth.domain.kafka.read_topics import ReadTopics, read_topics
 from rivermouth.errors import LakeNotReadable
 
 if TYPE_CHECKING:
@@ -50,11 +51,27 @@ class KnownDataset:
         return f"{self.location}__dead_letters"
 
 
+@dataclass(frozen=True, slots=True)
+class KnownPipeline:
+    """What the newest update of a pipeline knew.
+
+    Attributes:
+        datasets: Its tables and sinks, in the order in which they are refreshed.
+        topics: The Kafka topics that its queries read, and where; no passwords.
+    """
+
+    datasets: tuple[KnownDataset, ...] = ()
+    topics: tuple[ReadTopics, ...] = ()
+
+
 def keep_known(loaded: Loaded) -> None:
     """Keeps which tables and sinks the pipeline has now; writes nothing where that is known already."""
     pipeline, files = loaded.pipeline, loaded.workspace.files_of_lake
     found = [_known(loaded, node) for node in loaded.graph.nodes if node.kind != "view"]
-    text = json.dumps({"format": _FORMAT, "datasets": [asdict(each) for each in found]})
+    body = {"format": _FORMAT, "datasets": [asdict(each) for each in found]}
+    cluster = pipeline.project.bootstrap_servers, pipeline.project.kafka_options()
+    topics = dict.fromkeys(read_topics(each, *cluster) for each in loaded.workspace.kafka_options)
+    text = json.dumps({**body, "topics": [asdict(each) for each in topics if each is not None]})
     if files.read(pipeline.known) != text:
         files.write(pipeline.known, text)
 
@@ -94,33 +111,33 @@ def _views(loaded: Loaded, node: Node) -> list[Node]:
     return list(found.values())
 
 
-def read_known(files: LakeFiles, pipeline: Pipeline) -> list[KnownDataset]:
-    """The tables and sinks that the newest update knew; none where there was no update yet.
+def read_known(files: LakeFiles, pipeline: Pipeline) -> KnownPipeline:
+    """What the newest update knew; nothing where there was no update yet.
 
     Raises:
         LakeNotReadable: The store does not answer, or the file is damaged.
     """
     text = files.read(pipeline.known)
     if text is None:
-        return []
+        return KnownPipeline()
     try:
         body = json.loads(text)
         if body["format"] != _FORMAT:
             raise LakeNotReadable(place=pipeline.known, detail="a later version of rivermouth wrote it")
-        return [
-            KnownDataset(
-                **{
-                    **each,
-                    "flows": tuple(each["flows"]),
-                    "expectations": _read(each["expectations"]),
-                    "views": {name: _read(said) for name, said in each.get("views", {}).items()},
-                }
-            )
-            for each in body["datasets"]
-        ]
+        topics = tuple(ReadTopics(**each) for each in body.get("topics", ()))
+        return KnownPipeline(tuple(_dataset(each) for each in body["datasets"]), topics)
     except (ValueError, TypeError, KeyError) as error:
         raise LakeNotReadable(place=pipeline.known, detail=f"it is damaged: {error}") from error
 
 
 def _read(expectations: dict[str, list[str]]) -> dict[str, tuple[str, str]]:
     return {name: (condition, action) for name, (condition, action) in expectations.items()}
+
+
+def _dataset(body: dict[str, Any]) -> KnownDataset:
+    read = {
+        "flows": tuple(body["flows"]),
+        "expectations": _read(body["expectations"]),
+        "views": {name: _read(said) for name, said in body.get("views", {}).items()},
+    }
+    return KnownDataset(**{**body, **read})
