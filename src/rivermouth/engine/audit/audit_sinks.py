@@ -10,7 +10,8 @@ from pyspark.errors import PySparkException
 from rivermouth.domain.ledger.ledger import Entry
 from rivermouth.engine.batch.deliver import DELIVERS, archive_of
 from rivermouth.errors import first_line
-from rivermouth.ports.lake.archive_reader import read_archive, rows_by_batch
+from rivermouth.ports.lake.archive_reader import read_archive
+from rivermouth.ports.lake.archive_rows import rows_by_batch
 from rivermouth.ports.lake.lake_files import files_for
 from rivermouth.sinks.files import FilesSink
 from rivermouth.sinks.kafka import KafkaSink
@@ -19,9 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from rivermouth.engine.flow.running import FlowRun
-    from rivermouth.ports.lake.archive_reader import ArchiveFiles
 
-_EXAMPLES: Final = 3
 _NO_IDS: Final = "records have no ids that say which rows of the table they are"
 
 
@@ -70,7 +69,7 @@ def _audit_archive(run: FlowRun, sink: FilesSink) -> SinkAudit:
     there = [
         path for each in found.manifests if each.number in comparable for path in each.files if path in found.there
     ]
-    problems = [*_file_problems(found)]
+    problems = [*found.problems()]
     rows: int | None = None
     try:
         counted = rows_by_batch(run.spark, archive, there)
@@ -109,14 +108,6 @@ def _expected_rows(run: FlowRun) -> dict[int, int]:
         counts = totals - entry.totals
         rows[entry.number] = counts.written + counts.replayed if entry.kind in DELIVERS else 0
     return rows
-
-
-def _file_problems(found: ArchiveFiles) -> Iterator[str]:
-    for what, paths in {"missing": found.missing, "in no manifest": found.unlisted}.items():
-        if paths:
-            yield f"archive: files {what}: {len(paths):,}, such as {', '.join(paths[:_EXAMPLES])}"
-    if found.gaps:
-        yield f"archive: manifests missing: {len(found.gaps):,}, such as {', '.join(map(str, found.gaps[:_EXAMPLES]))}"
 
 
 def _row_problems(

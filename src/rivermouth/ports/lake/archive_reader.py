@@ -1,26 +1,24 @@
-"""An archive of files as it is: what its manifests list, which files are there, and how many rows they have."""
+"""An archive of files as it is: what its manifests list, and which files are there. Needs no Spark."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
-
-from rivermouth.ports.lake.file_archive import MANIFESTS, PLAN, STAGED
-
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from rivermouth.ports.lake.file_archive import Archive
     from rivermouth.ports.lake.lake_files import LakeFiles
 
-_NO_COLUMN: Final = "__none string"
-"""No file has it; rows are counted without their values."""
+FORMATS: Final = ("parquet", "orc", "avro", "csv", "json")
+MANIFESTS: Final = "_manifests"
+"""The folder of the manifests; readers of folders leave out names that begin so."""
+STAGED: Final = "_staged"
+PLAN: Final = "plan"
+SPARK_LOG: Final = "_spark_metadata"
+"""The folder in which Spark's own file sink keeps which files are committed."""
+_EXAMPLES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +26,14 @@ class Manifest:
     """A batch of an archive.
 
     Attributes:
-        number: Of the batch; that of a flow's first manifest, which lists no files, is 0.
+        number: Of the batch, from 0 on.
+        format: Of its files.
         files: Paths in the archive.
         entry: The text of the ledger entry.
     """
 
     number: int
+    format: str
     files: tuple[str, ...]
     entry: str
 
@@ -68,6 +68,14 @@ class ArchiveFiles:
         numbers = {each.number for each in self.manifests}
         return [each for each in range(max(numbers, default=0)) if each not in numbers]
 
+    def problems(self) -> Iterator[str]:
+        """What of this should not be, a sentence each."""
+        for what, paths in {"missing": self.missing, "in no manifest": self.unlisted}.items():
+            if paths:
+                yield f"archive: files {what}: {len(paths):,}, such as {', '.join(paths[:_EXAMPLES])}"
+        if gaps := self.gaps:
+            yield f"archive: manifests missing: {len(gaps):,}, such as {', '.join(map(str, gaps[:_EXAMPLES]))}"
+
     @property
     def _listed(self) -> frozenset[str]:
         return frozenset(path for each in self.manifests for path in each.files)
@@ -91,7 +99,7 @@ def read_archive(files: LakeFiles, location: str, flow: str) -> ArchiveFiles:
         text = files.read(f"{location}/{MANIFESTS}/{name}") if pattern.fullmatch(name) else None
         if text is not None:
             body = json.loads(text)
-            manifests.append(Manifest(body["number"], tuple(body["files"]), body["entry"]))
+            manifests.append(Manifest(body["number"], body["format"], tuple(body["files"]), body["entry"]))
     return ArchiveFiles(tuple(sorted(manifests, key=lambda each: each.number)), there, decided)
 
 
@@ -101,26 +109,3 @@ def _found(files: LakeFiles, folder: str, pattern: re.Pattern[str], above: str =
             yield f"{above}{name}"
         elif "=" in name:
             yield from _found(files, f"{folder}/{name}", pattern, f"{above}{name}/")
-
-
-def rows_by_batch(spark: SparkSession, archive: Archive, paths: Sequence[str]) -> Counter[int]:
-    """How many rows these files have, by the number of the manifest that lists them.
-
-    Args:
-        spark: A session.
-        archive: The archive.
-        paths: In the archive.
-
-    Raises:
-        PySparkException: A file cannot be read.
-    """
-    if not paths:
-        return Counter()
-    # A value of CSV may have line breaks. Partition columns of earlier batches may be others.
-    reader = spark.read.format(archive.format).schema(_NO_COLUMN).options(**archive.options)
-    found = reader.options(multiLine=archive.format == "csv", recursiveFileLookup=True).load(
-        [f"{archive.location}/{each}" for each in paths]
-    )
-    number = F.regexp_extract("_metadata.file_name", r"-(\d+)-\d+\.[^-]*$", 1).cast("bigint").alias("number")
-    counted = found.select(number).groupBy("number").agg(F.count(F.lit(1)).alias("rows")).collect()
-    return Counter({row["number"]: row["rows"] for row in counted})

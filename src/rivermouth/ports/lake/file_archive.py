@@ -16,18 +16,13 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
+from rivermouth.ports.lake.archive_reader import MANIFESTS, PLAN, STAGED
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from rivermouth.ports.lake.lake_files import LakeFiles
 
-FORMATS: Final = ("parquet", "orc", "avro", "csv", "json")
-MANIFESTS: Final = "_manifests"
-"""The folder of the manifests; readers of folders leave out names that begin so."""
-STAGED: Final = "_staged"
-SPARK_LOG: Final = "_spark_metadata"
-"""The folder in which Spark's own file sink keeps which files are committed."""
-PLAN: Final = "plan"
 _SUFFIX: Final = re.compile(r"[-.]c\d+(\..+)$")
 
 
