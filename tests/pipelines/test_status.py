@@ -6,8 +6,12 @@ import json
 import re
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from rivermouth.cli.main import invoke
+from rivermouth.domain.kafka.read_topics import ReadTopics, read_topics
+from rivermouth.engine.report.flow_status import PartitionStatus
 from rivermouth.errors import RivermouthError
 from rivermouth.pipelines import commands
 from rivermouth.pipelines.status import status
@@ -148,7 +152,10 @@ check: passed
         ("strict", "last_run"),
     ]
     assert body["check"]["broken"][0]["detail"] == "it has 2 dead letters, and at most 1 are allowed"
-    assert said(capsys, "status", "--max-lag", "1")[0] == 2
+    # tables that read no topic have no lag
+    assert {each["lag"] for each in by_name.values()} == {None}
+    code, body = answer(capsys, "status", "--max-lag", "0", "--max-age", "1s")
+    assert (code, [each["rule"] for each in body["check"]["broken"]]) == (1, ["last_run"])
 
     # a failed flow that works again has no failure any more
     (shop / "code.py").write_text(PYTHON.replace("amount > 0", "amount > -9"))
@@ -167,3 +174,143 @@ check: passed
         1,
         [{"flow": "shop", "rule": "last_run", "detail": found.message}],
     )
+
+
+KAFKA = """
+from pyspark import pipelines as dp
+
+SERVERS = {"kafka.bootstrap.servers": spark.conf.get("servers"), "startingOffsets": "earliest"}
+# Outside of a query.
+raw = spark.readStream.format("kafka").options(**SERVERS).option("subscribe", spark.conf.get("topic")).load()
+
+@dp.table
+def events():
+    return raw.select("value", "offset")
+
+dp.create_streaming_table("both")
+
+@dp.append_flow(target="both", name="one")
+def one():
+    pattern = spark.conf.get("topic") + ".*"
+    records = spark.readStream.format("kafka").options(**SERVERS).option("subscribePattern", pattern).load()
+    return records.select("value")
+
+@dp.append_flow(target="both", name="more")
+def more():
+    return spark.readStream.table("events").select("value")
+"""
+
+
+def of_tables(folder):
+    return {each.dataset: each for each in status(folder.pipeline()).datasets}
+
+
+def test_the_lag_of_queries_over_topics(folder, topic, broker, capsys, monkeypatch):
+    servers, name = broker.bootstrap_servers, topic(partitions=2)
+    other = topic(name=f"{name}-2")
+
+    def produce(name, partition, many):
+        producer = Producer({"bootstrap.servers": servers})
+        for number in range(many):
+            producer.produce(name, str(number), partition=partition)
+        producer.flush(30)
+
+    folder.write("src/a.py", KAFKA)
+    folder.write(
+        "pipeline.yml",
+        "name: shop\nlibraries:\n  - glob: {include: src/**}\n"
+        f"configuration:\n  servers: {servers}\n  topic: {name}\n",
+    )
+    produce(name, 0, 3)
+    produce(other, 0, 1)
+    assert {each.result for each in folder.run().values()} == {"completed"}
+    found = of_tables(folder)
+    assert {name: each.lag for name, each in found.items()} == {"events": 0, "both": 0}
+    assert found["events"].furthest_behind is None
+    produce(name, 0, 2)
+    produce(name, 1, 4)
+    produce(other, 0, 5)
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_partitions([NewPartitions(other, 2)])[other].result(30)
+    produce(other, 1, 7)
+    found = of_tables(folder)
+    of_one = (PartitionStatus(name, 0, 3, 5, 2), PartitionStatus(name, 1, 0, 4, 4))
+    of_other = (PartitionStatus(other, 0, 1, 6, 5), PartitionStatus(other, 1, 0, 7, 7))
+    assert {each.flow: (each.lag, each.partitions) for table in found.values() for each in table.flows} == {
+        "events": (6, of_one),
+        "one": (18, of_one + of_other),
+        "more": (None, ()),
+    }
+    monkeypatch.chdir(folder.folder)
+    code, text = said(capsys, "status", "--max-lag", "17", "--max-age", "1h")
+    assert code == 1
+    assert text.endswith(
+        f"""
+  lag: 18 offsets, furthest behind is {other} partition 1
+    {"topic".ljust(len(other))}  partition  next offset  end offset  lag
+    {name}    0                    3           5    2
+    {name}    1                    0           4    4
+    {other}  0                    1           6    5
+    {other}  1                    0           7    7
+
+check: failed
+  both: max_lag: its lag is 18, and at most 17 is allowed
+"""
+    )
+    code, body = answer(capsys, "status")
+    events, both = body["pipelines"][0]["datasets"]
+    assert (events["lag"], events["furthest_behind"]) == (
+        6,
+        {"topic": name, "partition": 1, "next_offset": 0, "end_offset": 4, "lag": 4},
+    )
+    assert both["flows"][0]["furthest_behind"]["topic"] == other
+
+    assert_unknown(folder, servers, name, capsys)
+    admin.delete_topics([name])[name].result(30)
+    topic(partitions=2, name=name)
+    again = of_tables(folder)["events"]
+    assert (again.code, again.lag, again.partitions[0]) == (None, None, PartitionStatus(name, 0, 3))
+
+
+def assert_unknown(folder, servers, name, capsys):
+    """What is not known is not said: of a cluster that is gone, and of one with a login that is not kept."""
+    known = folder.folder / "lake/_rivermouth/pipelines/shop"
+    (place,) = (each for each in known.rglob("*.json") if '"topics"' in each.read_text())
+    kept = place.read_text()
+    assert "sasl" not in kept
+    place.write_text(kept.replace(servers, "localhost:1"))
+    gone = of_tables(folder)["events"]
+    assert (gone.code, gone.lag, gone.partitions[0]) == ("BROKER_UNREACHABLE", None, PartitionStatus(name, 0, 3))
+    code, text = said(capsys, "status", "--check")
+    assert (code, "both: error: [BROKER_UNREACHABLE] no Kafka broker answered at localhost:1" in text) == (1, True)
+    place.write_text(kept.replace('"known": true', '"known": false'))
+    assert (of_tables(folder)["events"].code, of_tables(folder)["events"].lag) == (None, None)
+    code, body = answer(capsys, "status", "--max-lag", "99")
+    assert [each["detail"] for each in body["check"]["broken"]] == [
+        "its lag is not known, and at most 99 is allowed"
+    ] * 2
+    place.write_text(kept)
+
+
+def test_which_cluster_can_be_asked_again():
+    login = {"security.protocol": "SASL_SSL", "sasl.jaas.config": "password"}
+    in_source = {f"kafka.{name}": value for name, value in login.items()}
+    ours, other = {"kafka.bootstrap.servers": "ours:1"}, {"Kafka.Bootstrap.Servers": "other:1"}
+    plain = {"kafka.security.protocol": "PLAINTEXT"}
+    for options, of_project, wanted in (
+        ({**ours, "subscribe": "a, b"}, {}, ReadTopics(subscribe="a, b")),
+        ({**ours, **in_source, "subscribe": "a"}, login, ReadTopics(subscribe="a")),
+        ({**ours, **plain, "subscribe": "a"}, {}, ReadTopics(subscribe="a")),
+        ({**ours, **in_source, "subscribe": "a"}, {}, ReadTopics(subscribe="a", known=False)),
+        ({**other, "subscribePattern": "a.*"}, login, ReadTopics("other:1", pattern="a.*")),
+        ({**other, **in_source, "assign": '{"a": [0]}'}, login, ReadTopics(assign='{"a": [0]}', known=False)),
+        (
+            {**other, "kafka.isolation.level": "read_committed", "subscribe": "a"},
+            {},
+            ReadTopics("other:1", "a", isolation="read_committed"),
+        ),
+        ({**other, "topic": "a"}, {}, None),
+    ):
+        found = read_topics(options, "ours:1", of_project)
+        assert found == wanted, options
+        assert found is None or (found.has("a"), found.has("c")) == (True, False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING
 
+from rivermouth.cli.lag_text import lag_lines, partition_lines
 from rivermouth.cli.text_table import columns
 
 if TYPE_CHECKING:
@@ -24,10 +25,13 @@ def pipeline_text(status: PipelineStatus) -> str:
 
 
 def _dataset(status: DatasetStatus) -> list[str]:
+    from rivermouth.engine.report.status import failed_then
+
     code = f"[{status.code}] " if status.code is not None else ""
     lines = [f"{status.dataset}: {code}{status.message}"]
     hint = status.hint or next((each.hint for each in status.failures), "")
     lines += [f"  hint: {hint}"] if hint else []
+    lines += [f"  {failed_then(each)}" for each in status.failures if status.code is not None]
     kind = status.kind.replace("_", " ")
     lines.append(f"  {kind}: {status.location}" if status.location else f"  {kind}")
     if status.finished_at is not None:
@@ -35,6 +39,7 @@ def _dataset(status: DatasetStatus) -> list[str]:
         lines.append(f"  last batch: done at {ended}")
     if status.last_batch is not None:
         lines += [f"    {_counts(status.last_batch)}", f"  so far: {_counts(status.totals)}"]
+    lines += [*lag_lines(status.lag, status.furthest_behind), *partition_lines(status.partitions)]
     if status.expectations:
         head = ("expectation", "action", "failed in the last batch", "failed so far")
         rows = [

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rivermouth.cli.lag_text import lag_lines, partition_lines
 from rivermouth.cli.options import WholeNumber, with_flows, with_project
 from rivermouth.cli.output import Output, count, plain
 from rivermouth.cli.pipeline_status import pipeline_text
 from rivermouth.cli.pipelines import SettingsChoice, has_flows, meant, with_settings
-from rivermouth.cli.text_table import columns
 from rivermouth.cli.undeclared import undeclared_text
 from rivermouth.domain.delta.table_files import bytes_text
 from rivermouth.domain.ledger import decisions
@@ -30,14 +30,16 @@ if TYPE_CHECKING:
 @with_flows
 @with_settings
 @click.option("--check", is_flag=True, help="Also fail if a flow's last run failed, or a rule below is not kept.")
-@click.option("--max-lag", type=WholeNumber(min=0), metavar="N", help="Rule: a flow has at most N offsets to read.")
+@click.option(
+    "--max-lag", type=WholeNumber(min=0), metavar="N", help="Rule: a flow or table has at most N offsets to read."
+)
 @click.option(
     "--max-dead-letters", metavar="N|N%", help="Rule: at most N records or rows, or N% of all, are dead letters."
 )
 @click.option(
     "--max-age",
     metavar="DURATION",
-    help="Rule: while records wait for a flow, its last batch is not older than this, for example 10m.",
+    help="Rule: while records wait for a flow or table, its last batch is not older than this, for example 10m.",
 )
 @with_project
 def status(
@@ -53,10 +55,11 @@ def status(
 ) -> int:
     """Say how the flows are doing: offsets, lag, rates, the last batch, dead letters, the last failure.
 
-    Of a pipeline: for each table the last batch, rows, dead letters, expectations, and the last failure.
+    Of a pipeline: for each table the last batch, rows, dead letters, expectations, the lag of what it reads from
+    Kafka, and the last failure.
 
     Reads the tables' ledgers and asks the broker, for a second or two; a broker that does not answer is named, and
-    the rest is printed. For pipelines the broker is not asked.
+    the rest is printed.
 
     Exits 1 if something is wrong now: a broker, a topic or a table that is not as it must be. With --check, or one of
     the rules, also if the last run of a flow or a table failed, or a rule is not kept.
@@ -68,11 +71,8 @@ def status(
 
     rules = HealthRules.of(max_lag=max_lag, max_dead_letters=max_dead_letters, max_age=max_age)
     pipelines, others = meant(file, flows, settings)
-    with_flow_rules = others or not pipelines or (not flows and has_flows(file, pipelines))
-    if not with_flow_rules and (max_lag is not None or max_age is not None):
-        msg = "--max-lag and --max-age are rules for flows; a pipeline has --check and --max-dead-letters."
-        raise click.UsageError(msg)
-    found = overview.status(Project.load(file), others) if with_flow_rules else []
+    with_flows_too = others or not pipelines or (not flows and has_flows(file, pipelines))
+    found = overview.status(Project.load(file), others) if with_flows_too else []
     of_tables = [of_pipelines.status(each) for each in pipelines]
     texts = [*(status_text(each) for each in found), *(pipeline_text(each) for each in of_tables)]
     body = {"flows": plain(found)} | ({"pipelines": plain(of_tables)} if pipelines else {})
@@ -120,16 +120,9 @@ def status_text(status: FlowStatus) -> str:
         lines.append(f"  written by {status.writer}")
     if status.entry is not None:
         lines += _batches(status)
-    if status.lag is not None:
-        behind = status.furthest_behind
-        where = f", furthest behind is {behind.topic} partition {behind.partition}" if behind is not None else ""
-        lines.append(f"  lag: {count(status.lag, 'offset')}{where}")
+    lines += lag_lines(status.lag, status.furthest_behind)
     lines.append(f"  rates: {_rate(status.input_rate)} come in, {_rate(status.processing_rate)} in the last batch")
-    if status.partitions:
-        rows = [
-            (part.topic, str(part.partition), part.next_offset, part.end_offset, part.lag) for part in status.partitions
-        ]
-        lines.append(columns(("topic", "partition", "next offset", "end offset", "lag"), rows, indent="    "))
+    lines += partition_lines(status.partitions)
     return "\n".join(lines)
 
 

@@ -140,7 +140,7 @@ def tables_called(pipeline: Pipeline, names: Collection[str] = ()) -> list[Known
     Raises:
         LakeNotReadable: The lake does not answer.
     """
-    known = read_known(LakeReader(pipeline.project.spark_conf, timeout_s=_TIMEOUT_S), pipeline)
+    known = read_known(LakeReader(pipeline.project.spark_conf, timeout_s=_TIMEOUT_S), pipeline).datasets
     tables = [each for each in known if each.location]
     return [each for each in tables if not names or each.dataset in names or each.table in names]
 

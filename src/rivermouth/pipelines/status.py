@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
@@ -9,17 +10,21 @@ from typing import TYPE_CHECKING, Final
 from rivermouth.domain.query.query_entry import NO_COUNTS, QueryCounts
 from rivermouth.domain.query.view_tree import table_name
 from rivermouth.engine.flow.failures import read_failure
+from rivermouth.engine.report.asked_cluster import furthest, whole_lag
 from rivermouth.engine.report.status import failed_then
+from rivermouth.engine.report.topic_ends import TopicEnds
 from rivermouth.errors import RivermouthError
 from rivermouth.pipelines.running.known import UNSTARTED, KnownDataset, read_known
 from rivermouth.pipelines.running.pipeline import file_name
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.query_ledger import QueryLedger, entry_in_side_file
 from rivermouth.ports.lake.lake_reader import LakeReader
-from rivermouth.project.commands.checks.health import BrokenRule, letters_broken
+from rivermouth.project.commands.checks.health import BrokenRule, lag_broken, letters_broken
 
 if TYPE_CHECKING:
     from rivermouth.domain.ledger.failures import Failure
+    from rivermouth.domain.query.query_entry import QueryEntry
+    from rivermouth.engine.report.flow_status import PartitionStatus
     from rivermouth.pipelines.running.pipeline import Pipeline
     from rivermouth.ports.lake.lake_files import LakeFiles
     from rivermouth.project.commands.checks.health import HealthRules
@@ -67,6 +72,9 @@ class DatasetFlowStatus:
         reason: Why it was.
         joined: By folder the versions of the Delta tables that the last batch of a stream was joined with, or newer
             ones.
+        partitions: Of a query that reads Kafka where it is, by topic and partition.
+        lag: Sum over the partitions; None if one is not known, or the query does not read Kafka.
+        furthest_behind: The partition with the greatest lag; None if nothing lags or lags are not known.
     """
 
     flow: str
@@ -78,6 +86,9 @@ class DatasetFlowStatus:
     refresh: str = ""
     reason: str = ""
     joined: Mapping[str, int] = field(default_factory=dict)
+    partitions: tuple[PartitionStatus, ...] = ()
+    lag: int | None = None
+    furthest_behind: PartitionStatus | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +107,9 @@ class DatasetStatus:
         last_batch: Where its rows went; None if there was none.
         totals: The same of all batches of all flows, since the table was made or cleared.
         expectations: How rows do with each of them.
+        lag: Offsets of Kafka that its flows have not read, an upper bound of the records; None if that is not known, or
+            no flow reads Kafka.
+        furthest_behind: The partition with the greatest lag; None if nothing lags or lags are not known.
     """
 
     dataset: str
@@ -109,6 +123,13 @@ class DatasetStatus:
     last_batch: QueryCounts | None = None
     totals: QueryCounts = NO_COUNTS
     expectations: tuple[ExpectationStatus, ...] = ()
+    lag: int | None = None
+    furthest_behind: PartitionStatus | None = None
+
+    @property
+    def partitions(self) -> tuple[PartitionStatus, ...]:
+        """Of its flows that read Kafka."""
+        return tuple(part for each in self.flows for part in each.partitions)
 
     @property
     def failures(self) -> list[Failure]:
@@ -142,16 +163,17 @@ class PipelineStatus:
         return self.code is not None or any(each.code is not None for each in self.datasets)
 
 
-def status(pipeline: Pipeline, *, timeout_s: float = 5.0) -> PipelineStatus:
+def status(pipeline: Pipeline, *, timeout_s: float = 5.0, kafka_timeout_s: float = 1.0) -> PipelineStatus:
     """How the datasets of a pipeline are doing, by the ledgers of their tables. Reads only; Spark is not started.
 
     Args:
         pipeline: The pipeline.
         timeout_s: Bound on each answer of the lake, in seconds.
+        kafka_timeout_s: Bound on each answer of Kafka. A cluster that missed it once is not asked again.
 
     Returns:
-        The datasets that its newest update knew. Nothing is raised for the lake or for one table: its ``code`` and
-        ``message`` say it.
+        The datasets that its newest update knew. Nothing is raised for the lake, a cluster or one table: its ``code``
+        and ``message`` say it.
     """
     files = LakeReader(pipeline.project.spark_conf, timeout_s=timeout_s)
     found = PipelineStatus(pipeline.name, "")
@@ -160,10 +182,12 @@ def status(pipeline: Pipeline, *, timeout_s: float = 5.0) -> PipelineStatus:
         failure = read_failure(files, pipeline.failures, UNSTARTED)
     except RivermouthError as error:
         return replace(found, message=error.message, code=error.code, hint=error.next_step)
-    datasets = tuple(_dataset(files, pipeline, each) for each in known)
+    project = pipeline.project
+    with TopicEnds(known.topics, project.bootstrap_servers, project.kafka_options(), kafka_timeout_s) as ends:
+        datasets = tuple(_dataset(files, pipeline, each, ends) for each in known.datasets)
     if failure is not None:
         message = failed_then(failure)
-    elif not known:
+    elif not datasets:
         message = "no update has run yet"
     else:
         wrong = sum(1 for each in datasets if each.code is not None or each.failures)
@@ -171,12 +195,13 @@ def status(pipeline: Pipeline, *, timeout_s: float = 5.0) -> PipelineStatus:
     return replace(found, message=message, failure=failure, datasets=datasets)
 
 
-def _dataset(files: LakeFiles, pipeline: Pipeline, known: KnownDataset) -> DatasetStatus:
+def _dataset(files: LakeFiles, pipeline: Pipeline, known: KnownDataset, ends: TopicEnds) -> DatasetStatus:
     found = DatasetStatus(known.dataset, known.kind, known.location)
     try:
-        flows = tuple(_flow(files, pipeline, known, flow) for flow in known.flows)
+        read = [_flow(files, pipeline, known, flow) for flow in known.flows]
     except RivermouthError as error:
         return replace(found, message=error.message, code=error.code, hint=error.next_step)
+    flows, unknown = _with_lags(read, ends)
     batches = [each for each in flows if each.last_batch is not None]
     newest = max(batches, key=lambda each: each.finished_at or 0.0, default=None)
     last, totals = None if newest is None else newest.last_batch, sum((each.totals for each in flows), NO_COUNTS)
@@ -192,7 +217,32 @@ def _dataset(files: LakeFiles, pipeline: Pipeline, known: KnownDataset) -> Datas
             for expectation in _expectations(view, said, last or NO_COUNTS, totals)
         ),
     )
+    found = replace(
+        found,
+        lag=whole_lag(found.partitions) if found.partitions else None,
+        furthest_behind=furthest(found.partitions),
+    )
+    if unknown is not None:
+        return replace(found, message=unknown.message, code=unknown.code, hint=unknown.next_step)
     return replace(found, message=_message(found, newest))
+
+
+def _with_lags(
+    read: Sequence[tuple[DatasetFlowStatus, QueryEntry | None]], ends: TopicEnds
+) -> tuple[tuple[DatasetFlowStatus, ...], RivermouthError | None]:
+    """The flows with what they have not read of Kafka, and why that is not known."""
+    flows, unknown = [], None
+    for flow, entry in read:
+        if entry is None:
+            flows.append(flow)
+            continue
+        try:
+            partitions = ends.partitions(entry)
+        except RivermouthError as error:
+            partitions, unknown = ends.unasked(entry), error
+        lag = whole_lag(partitions) if partitions else None
+        flows.append(replace(flow, partitions=partitions, lag=lag, furthest_behind=furthest(partitions)))
+    return tuple(flows), unknown
 
 
 def _expectations(
@@ -218,19 +268,22 @@ def _message(found: DatasetStatus, newest: DatasetFlowStatus | None) -> str:
     return f"its last batch is ledger entry {newest.entry}{''.join(joined)}"
 
 
-def _flow(files: LakeFiles, pipeline: Pipeline, known: KnownDataset, flow: str) -> DatasetFlowStatus:
+def _flow(
+    files: LakeFiles, pipeline: Pipeline, known: KnownDataset, flow: str
+) -> tuple[DatasetFlowStatus, QueryEntry | None]:
+    """A flow with its newest ledger entry."""
     found = DatasetFlowStatus(flow, failure=read_failure(files, pipeline.failures, file_name(flow)))
     ledger = QueryLedger(files, known.location, known.side_files[flow], flow=flow)
     if known.kind == "sink":
         newest = None
     elif not known.location or not delta_table.exists(files, known.location):
-        return found
+        return found, None
     else:
         newest = next(iter(ledger.entries(1)), None)
     entry = entry_in_side_file(files, ledger) if newest is None else newest[0]
     if entry is None:
-        return found
-    return replace(
+        return found, None
+    found = replace(
         found,
         entry=entry.number,
         finished_at=None if newest is None else newest[1].committed_at,
@@ -240,14 +293,18 @@ def _flow(files: LakeFiles, pipeline: Pipeline, known: KnownDataset, flow: str) 
         reason=entry.reason,
         joined=entry.sources if entry.kind == "batch" else {},
     )
+    return found, entry
 
 
-def broken_rules(statuses: Sequence[PipelineStatus], rules: HealthRules) -> list[BrokenRule]:
-    """The rules that pipelines do not keep: nothing is wrong, no failure is the last word, few enough dead letters."""
-    return [rule for each in statuses for rule in _broken(each, rules)]
+def broken_rules(
+    statuses: Sequence[PipelineStatus], rules: HealthRules, *, now_s: float | None = None
+) -> list[BrokenRule]:
+    """The rules that pipelines do not keep; those about lag and age are asked of tables that have read from Kafka."""
+    now_s = time.time() if now_s is None else now_s
+    return [rule for each in statuses for rule in _broken(each, rules, now_s)]
 
 
-def _broken(found: PipelineStatus, rules: HealthRules) -> Iterator[BrokenRule]:
+def _broken(found: PipelineStatus, rules: HealthRules, now_s: float) -> Iterator[BrokenRule]:
     if found.code is not None:
         yield BrokenRule(found.pipeline, "error", f"[{found.code}] {found.message}")
     if found.failure is not None:
@@ -257,5 +314,8 @@ def _broken(found: PipelineStatus, rules: HealthRules) -> Iterator[BrokenRule]:
             yield BrokenRule(each.dataset, "error", f"[{each.code}] {each.message}")
         for failure in each.failures:
             yield BrokenRule(each.dataset, "last_run", failed_then(failure))
+        if each.partitions:
+            for rule, detail in lag_broken(each.lag, each.finished_at, rules, now_s):
+                yield BrokenRule(each.dataset, rule, detail)
         for rule, detail in letters_broken(each.totals.dead_lettered, each.totals.read, "rows", rules):
             yield BrokenRule(each.dataset, rule, detail)

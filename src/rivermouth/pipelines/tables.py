@@ -73,7 +73,7 @@ def described(pipelines: Sequence[Pipeline], names: Sequence[str]) -> tuple[list
 
 def _tables(pipeline: Pipeline, reader: LakeReader) -> Iterator[PipelineTable]:
     state = f"{pipeline.project.lake.rstrip('/')}/{STATE_FOLDER}"
-    for each in read_known(reader, pipeline):
+    for each in read_known(reader, pipeline).datasets:
         if not each.location:
             continue
         letters = f"{each.table}__dead_letters"

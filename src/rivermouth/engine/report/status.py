@@ -6,12 +6,11 @@ answer takes away only what it would have told.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from rivermouth.domain.delta.merge_report import MergeReport
 from rivermouth.domain.ledger import decisions
@@ -23,11 +22,11 @@ from rivermouth.domain.project.snapshot_location import SnapshotPlace
 from rivermouth.domain.project.table_per_topic import gone, is_child
 from rivermouth.engine.flow.failures import read_failure
 from rivermouth.engine.flow.lost_state import deleted_text, lost_at, lost_before
+from rivermouth.engine.report.asked_cluster import AskedCluster, furthest, partition_statuses, whole_lag
 from rivermouth.engine.report.flow_status import FlowStatus, PartitionStatus
-from rivermouth.errors import BrokerUnreachable, RivermouthError, SourceNotMade, TableForeign, TopicMissing
+from rivermouth.errors import RivermouthError, SourceNotMade, TableForeign, TopicMissing
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.table_ledger import LedgerPosition, TableLedger
-from rivermouth.ports.kafka.kafka_cluster import Kafka
 from rivermouth.ports.lake.lake_reader import LakeReader
 from rivermouth.ports.lake.lease import read_holder
 from rivermouth.ports.sources.snapshot_source import SnapshotSource
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from rivermouth.ports.sources.protocols import OffsetSource
     from rivermouth.spec import Flow
 
-Answer = TypeVar("Answer")
 _Ask = Callable[[Callable[["OffsetSource"], "FlowStatus"]], "FlowStatus"]
 
 RATE_WINDOW_S: Final = 60.0
@@ -75,7 +73,7 @@ def project_status(
         A status a flow. Nothing is raised for one flow, its lake or its cluster: its ``message`` says it.
     """
     files = LakeReader(spark_conf or {}, timeout_s=timeout_s)
-    with _Cluster(bootstrap_servers, options, timeout_s) as cluster, ThreadPoolExecutor(_THREADS) as pool:
+    with AskedCluster(bootstrap_servers, options, timeout_s) as cluster, ThreadPoolExecutor(_THREADS) as pool:
 
         def one(pair: tuple[Flow, FlowPlaces]) -> FlowStatus:
             flow, places = pair
@@ -90,53 +88,6 @@ def project_status(
             return _flow_status(flow, places, files, lambda question: question(table))
 
         return list(pool.map(one, flows))
-
-
-class _Cluster:
-    """A cluster that is asked no more once it has failed to answer."""
-
-    def __init__(self, bootstrap_servers: str, options: Mapping[str, str], timeout_s: float) -> None:
-        self._lock = threading.Lock()
-        self._found = False
-        self._failure: RivermouthError | None = None
-        self._kafka: Kafka | None = None
-        try:
-            self._kafka = Kafka(bootstrap_servers, options, timeout_s)
-        except RivermouthError as error:
-            self._failure = error
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._kafka is not None:
-            self._kafka.close()
-
-    def ask(self, question: Callable[[OffsetSource], Answer]) -> Answer:
-        """The answer to ``question``.
-
-        Raises:
-            RivermouthError: The reason why there is none, this time or before.
-        """
-        kafka = self._reached()
-        try:
-            return question(kafka)
-        except BrokerUnreachable as error:
-            self._failure = error
-            raise
-
-    def _reached(self) -> Kafka:
-        # Under a lock, so that many flows wait for one answer and not each for its own.
-        with self._lock:
-            if self._failure is None and self._kafka is not None and not self._found:
-                try:
-                    self._kafka.cluster_id()
-                except RivermouthError as error:
-                    self._failure = error
-                self._found = True
-            if self._failure is not None or self._kafka is None:
-                raise self._failure or AssertionError
-            return self._kafka
 
 
 def _flow_status(flow: Flow, places: FlowPlaces, files: LakeFiles, ask: _Ask) -> FlowStatus:
@@ -168,13 +119,13 @@ def _flow_status(flow: Flow, places: FlowPlaces, files: LakeFiles, ask: _Ask) ->
         return replace(_failed(status, error), code=None, hint="") if position is None else _failed(status, error)
     except TopicMissing as error:
         known = position.entry.next_offsets if position is not None else {}
-        status = replace(status, partitions=_partitions(known, {}, _reads(flow)))
+        status = replace(status, partitions=partition_statuses(known, {}, _reads(flow)))
         if position is None or not is_child(flow.name):
             return _failed(status, error)
         return replace(status, message=status.message or f"{gone(flow)}; its table stays as it is")
     except RivermouthError as error:
         known = position.entry.next_offsets if position is not None else {}
-        status = replace(_failed(status, error), partitions=_partitions(known, {}, _reads(flow)))
+        status = replace(_failed(status, error), partitions=partition_statuses(known, {}, _reads(flow)))
     if deleted:
         status = replace(status, warnings=(deleted_text(places), *status.warnings))
     return status if status.code is not None else replace(status, message=_message(status, flow))
@@ -231,13 +182,12 @@ def _with_kafka(status: FlowStatus, flow: Flow, position: LedgerPosition | None,
         # A partition that the ledger does not know begins at its earliest.
         known = {name: {**first[name], **entry.get(name, {})} for name in topics}
     earlier = kafka.offsets_at(topics, int((time.time() - RATE_WINDOW_S) * 1000))
-    partitions = _partitions(known, ends, {name: topic.partitions for name, topic in topics.items()})
-    lags = [part.lag for part in partitions if part.lag is not None]
+    partitions = partition_statuses(known, ends, {name: topic.partitions for name, topic in topics.items()})
     status = replace(
         status,
         partitions=partitions,
-        lag=sum(lags) if len(lags) == len(partitions) else None,
-        furthest_behind=max((part for part in partitions if part.lag), key=lambda part: part.lag or 0, default=None),
+        lag=whole_lag(partitions),
+        furthest_behind=furthest(partitions),
         input_rate=None if earlier is None else round(max(0, _sum(ends) - _sum(earlier)) / RATE_WINDOW_S, 3),
         warnings=_warnings(partitions, first, ends),
     )
@@ -273,19 +223,6 @@ def _reads(flow: Flow) -> Mapping[str, tuple[int, ...]] | None:
     if flow.assign:
         return flow.assign
     return dict.fromkeys(flow.topics, ()) if flow.topics else None
-
-
-def _partitions(
-    known: Offsets, ends: Offsets, reads: Mapping[str, tuple[int, ...]] | None
-) -> tuple[PartitionStatus, ...]:
-    result = []
-    for topic in sorted(known if reads is None else reads):
-        for partition in sorted((reads or {}).get(topic) or known.get(topic, {})):
-            next_offset = known.get(topic, {}).get(partition)
-            end = ends.get(topic, {}).get(partition)
-            lag = None if next_offset is None or end is None else max(0, end - next_offset)
-            result.append(PartitionStatus(topic, partition, next_offset, end, lag))
-    return tuple(result)
 
 
 def _warnings(partitions: Sequence[PartitionStatus], first: Offsets, ends: Offsets) -> tuple[str, ...]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from rivermouth.domain.kafka.read_topics import ReadTopics, read_topics
 from rivermouth.errors import LakeNotReadable
+from rivermouth.ports.lake.archive_reader import FORMATS
 
 if TYPE_CHECKING:
     from rivermouth.pipelines.graph import Node
@@ -33,6 +35,7 @@ class KnownDataset:
         side_files: By flow the copy of its newest ledger entry.
         expectations: By name the condition and the action.
         views: The same of the views that its queries read as streams, by view.
+        archive: The folder of a sink of files; empty for others.
     """
 
     dataset: str
@@ -43,6 +46,7 @@ class KnownDataset:
     side_files: dict[str, str]
     expectations: dict[str, tuple[str, str]]
     views: dict[str, dict[str, tuple[str, str]]]
+    archive: str = ""
 
     @property
     def dead_letters(self) -> str:
@@ -50,11 +54,27 @@ class KnownDataset:
         return f"{self.location}__dead_letters"
 
 
+@dataclass(frozen=True, slots=True)
+class KnownPipeline:
+    """What the newest update of a pipeline knew.
+
+    Attributes:
+        datasets: Its tables and sinks, in the order in which they are refreshed.
+        topics: The Kafka topics that its queries read, and where; no passwords.
+    """
+
+    datasets: tuple[KnownDataset, ...] = ()
+    topics: tuple[ReadTopics, ...] = ()
+
+
 def keep_known(loaded: Loaded) -> None:
     """Keeps which tables and sinks the pipeline has now; writes nothing where that is known already."""
     pipeline, files = loaded.pipeline, loaded.workspace.files_of_lake
     found = [_known(loaded, node) for node in loaded.graph.nodes if node.kind != "view"]
-    text = json.dumps({"format": _FORMAT, "datasets": [asdict(each) for each in found]})
+    body = {"format": _FORMAT, "datasets": [asdict(each) for each in found]}
+    cluster = pipeline.project.bootstrap_servers, pipeline.project.kafka_options()
+    topics = dict.fromkeys(read_topics(each, *cluster) for each in loaded.workspace.kafka_options)
+    text = json.dumps({**body, "topics": [asdict(each) for each in topics if each is not None]})
     if files.read(pipeline.known) != text:
         files.write(pipeline.known, text)
 
@@ -74,7 +94,15 @@ def _known(loaded: Loaded, node: Node) -> KnownDataset:
             for each in _views(loaded, node)
             if (found := _expectations(each))
         },
+        archive=_archive(loaded, node),
     )
+
+
+def _archive(loaded: Loaded, node: Node) -> str:
+    if node.sink is None or (node.sink.format or "").lower() not in FORMATS:
+        return ""
+    path = next((value for key, value in node.sink.options.items() if key.lower() == "path"), "")
+    return loaded.pipeline.located(path).rstrip("/")
 
 
 def _expectations(node: Node) -> dict[str, tuple[str, str]]:
@@ -94,33 +122,33 @@ def _views(loaded: Loaded, node: Node) -> list[Node]:
     return list(found.values())
 
 
-def read_known(files: LakeFiles, pipeline: Pipeline) -> list[KnownDataset]:
-    """The tables and sinks that the newest update knew; none where there was no update yet.
+def read_known(files: LakeFiles, pipeline: Pipeline) -> KnownPipeline:
+    """What the newest update knew; nothing where there was no update yet.
 
     Raises:
         LakeNotReadable: The store does not answer, or the file is damaged.
     """
     text = files.read(pipeline.known)
     if text is None:
-        return []
+        return KnownPipeline()
     try:
         body = json.loads(text)
         if body["format"] != _FORMAT:
             raise LakeNotReadable(place=pipeline.known, detail="a later version of rivermouth wrote it")
-        return [
-            KnownDataset(
-                **{
-                    **each,
-                    "flows": tuple(each["flows"]),
-                    "expectations": _read(each["expectations"]),
-                    "views": {name: _read(said) for name, said in each.get("views", {}).items()},
-                }
-            )
-            for each in body["datasets"]
-        ]
+        topics = tuple(ReadTopics(**each) for each in body.get("topics", ()))
+        return KnownPipeline(tuple(_dataset(each) for each in body["datasets"]), topics)
     except (ValueError, TypeError, KeyError) as error:
         raise LakeNotReadable(place=pipeline.known, detail=f"it is damaged: {error}") from error
 
 
 def _read(expectations: dict[str, list[str]]) -> dict[str, tuple[str, str]]:
     return {name: (condition, action) for name, (condition, action) in expectations.items()}
+
+
+def _dataset(body: dict[str, Any]) -> KnownDataset:
+    read = {
+        "flows": tuple(body["flows"]),
+        "expectations": _read(body["expectations"]),
+        "views": {name: _read(said) for name, said in body.get("views", {}).items()},
+    }
+    return KnownDataset(**{**body, **read})

@@ -111,7 +111,8 @@ class Workspace(Reader):
         """Queries of views, kept while the graph is made."""
         self._reads: list[Reads] = []
         self._hidden = 0
-        self._clusters: list[dict[str, str]] = []
+        self.kafka_options: list[dict[str, str]] = []
+        """Of all that reads or writes topics; they have passwords."""
         self.kinesis_options: list[KinesisOptions] = []
         registry.reader = self
         for name, value in {_CONSTRAINTS: "false", **_STATE, **pipeline.configuration}.items():
@@ -373,12 +374,12 @@ class Workspace(Reader):
         if options.get("kafka.bootstrap.servers", servers) == servers:
             known = {"bootstrap.servers": servers, **self.pipeline.project.kafka_options()}
             found |= {f"kafka.{key}": value for key, value in known.items() if f"kafka.{key}" not in given}
-        self._clusters.append({**options, **found})
+        self.kafka_options.append({**options, **found})
         return found
 
     def cluster_of(self, topic: str) -> dict[str, str]:
         """Options of the Kafka client with which a query reads the topic; the project's where none is known to."""
-        for options in self._clusters:
+        for options in self.kafka_options:
             listed = [each.strip() for each in options.get("subscribe", "").split(",")]
             pattern = options.get("subscribePattern")
             if topic in listed or (pattern and re.fullmatch(pattern, topic)) or topic in options.get("assign", ""):

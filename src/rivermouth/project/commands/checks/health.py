@@ -78,14 +78,23 @@ def _of(status: FlowStatus, rules: HealthRules, now_s: float) -> Iterator[tuple[
         yield "error", f"[{status.code}] {status.message}"
     if status.failure is not None:
         yield "last_run", failed_then(status.failure)
-    if rules.max_lag is not None:
-        if status.lag is None:
-            yield "max_lag", f"its lag is not known, and at most {rules.max_lag} is allowed"
-        elif status.lag > rules.max_lag:
-            yield "max_lag", f"its lag is {status.lag}, and at most {rules.max_lag} is allowed"
+    broken = dict(lag_broken(status.lag, status.finished_at, rules, now_s))
+    yield from ((rule, detail) for rule, detail in broken.items() if rule == "max_lag")
     yield from letters_broken(status.dead_letters, status.totals.consumed, "records", rules)
-    if rules.max_age_s is not None and status.lag != 0:
-        age_s = None if status.finished_at is None else now_s - status.finished_at
+    yield from ((rule, detail) for rule, detail in broken.items() if rule == "max_age")
+
+
+def lag_broken(
+    lag: int | None, finished_at: float | None, rules: HealthRules, now_s: float
+) -> Iterator[tuple[str, str]]:
+    """The rules about what is left to read that are not kept, with what was found."""
+    if rules.max_lag is not None:
+        if lag is None:
+            yield "max_lag", f"its lag is not known, and at most {rules.max_lag} is allowed"
+        elif lag > rules.max_lag:
+            yield "max_lag", f"its lag is {lag}, and at most {rules.max_lag} is allowed"
+    if rules.max_age_s is not None and lag != 0:
+        age_s = None if finished_at is None else now_s - finished_at
         allowed = f"and at most {duration_text(rules.max_age_s)} is allowed while records wait"
         if age_s is None:
             yield "max_age", f"no batch is known to be done, {allowed}"
