@@ -218,7 +218,7 @@ class Tombstones:
 
     def frame(self, spark: SparkSession, order: ChangeOrder) -> DataFrame:
         """All that is remembered; there is something."""
-        found = spark.read.format("delta").load(self.location)
+        found = delta_snapshot.newest_rows(spark, self.location)
         # Before the first new epoch of a topic there was no column for it.
         missing = [name for name in order.columns if name not in found.columns]
         return found.withColumns({name: F.lit(None).cast("int") for name in missing}) if missing else found

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from rivermouth import names
 from rivermouth.domain.delta.merge_report import way
+from rivermouth.ports.internals.delta_snapshot import SMALL_BYTES, newest_rows
 from rivermouth.ports.internals.persisted import computed, held_bytes
 from rivermouth.rows.keyed import key_ranges, partial_updates
 from rivermouth.rows.keyed.changes import RECORDS
@@ -96,7 +97,7 @@ def _known(
     wanted: DataFrame | None,
 ) -> DataFrame:
     """The table's rows of the keys of ``changes``; all rows without ``wanted``."""
-    table = changes.sparkSession.read.format("delta").load(target.ledger.location)
+    table = newest_rows(changes.sparkSession, target.ledger.location, max_bytes=SMALL_BYTES)
     table = table.alias("t").where(key_ranges.within(ranges))
     if wanted is not None:
         table = table.join(wanted, F.expr(order.same_key("w", "t")), "left_semi")

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from rivermouth import names
 from rivermouth.domain.delta.merge_report import way
+from rivermouth.ports.internals.delta_snapshot import SMALL_BYTES, newest_rows
 from rivermouth.ports.internals.persisted import computed, held_bytes
 from rivermouth.ports.internals.task_metrics import spent
 from rivermouth.rows.keyed import history, history_results, key_ranges
@@ -134,7 +135,7 @@ def _known(
 ) -> history.ExistingVersions:
     """What table and memory say of the keys of ``changes``, and of those that its truncations are about."""
     spark = changes.sparkSession
-    table = spark.read.format("delta").load(location).alias("t").where(key_ranges.within(ranges))
+    table = newest_rows(spark, location, max_bytes=SMALL_BYTES).alias("t").where(key_ranges.within(ranges))
     keys = changes.where(f"NOT {names.TRUNCATE}").select(*map(names.quoted, order.keys))
     if told["truncations"]:
         keys = keys.unionAll(history.truncated(table, history.truncations(changes, None, order), order))

@@ -23,6 +23,7 @@ from rivermouth.engine.query.streaming import ONE_BATCH
 from rivermouth.errors import CdcValueNull
 from rivermouth.names import quoted
 from rivermouth.ports.delta.query_ledger import QueryLedger
+from rivermouth.ports.internals.delta_snapshot import newest_rows
 from rivermouth.ports.internals.persisted import computed
 from rivermouth.rows import row_expectations
 from rivermouth.rows.keyed import partial_changes
@@ -317,8 +318,7 @@ def _copy(
         everything: Whether keys may have changed of which the changes say nothing.
     """
     spark, context, order = rows.sparkSession, run.context, target.order
-    behind = spark.read.format("delta").load(target.backing.location)
-    there = spark.read.format("delta").load(context.places.table)
+    behind, there = (newest_rows(spark, at) for at in (target.backing.location, context.places.table))
     keys = [quoted(name) for name in order.keys]
     wanted = rows.where(f"NOT {names.TRUNCATE}").select(*keys).distinct()
     if truncated:
