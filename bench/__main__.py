@@ -18,10 +18,23 @@ from bench.groups import Bench, Sizes
 from bench.pipelines_group import pipelines
 from bench.results import Results
 from bench.routing_group import routing
+from bench.streams_group import streams
 from bench.upsert_group import upserts
 from rivermouth.ports.dev.broker import Broker
 
-GROUPS = ("bronze", "json", "formats", "wide", "inference", "routing", "small", "upserts", "pipelines", "memory")
+GROUPS = (
+    "bronze",
+    "json",
+    "formats",
+    "wide",
+    "inference",
+    "routing",
+    "small",
+    "upserts",
+    "pipelines",
+    "streams",
+    "memory",
+)
 FUNCTIONS = {
     "formats": formats,
     "wide": wide,
@@ -29,6 +42,7 @@ FUNCTIONS = {
     "routing": routing,
     "upserts": upserts,
     "pipelines": pipelines,
+    "streams": streams,
 }
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 
@@ -49,6 +63,10 @@ QUICK = Sizes(
     upsert_batches=3,
     upsert_usual_batches=1,
     pipeline_updates=1,
+    streams=4_000,
+    lookups=4_000,
+    window_keys=2_000,
+    stream_latency_s=2.0,
     read_batches=3,
     read_batch=100,
     own_processes=False,
@@ -98,6 +116,9 @@ def _sizes(options: argparse.Namespace) -> Sizes:
         memory=options.memory_records,
         upsert_rows=options.upsert_rows,
         upsert_small_rows=options.upsert_rows // 10,
+        streams=options.records // 3,
+        lookups=options.lookup_records,
+        window_keys=options.window_keys,
     )
 
 
@@ -117,6 +138,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--memory", action="store_true", help="drain 10 million records too")
     parser.add_argument("--memory-records", type=int, default=10_000_000)
     parser.add_argument("--upsert-rows", type=int, default=10_000_000, help="rows of the table of the upserts")
+    parser.add_argument("--lookup-records", type=int, default=2_000_000, help="for which a flow looks up columns")
+    parser.add_argument("--window-keys", type=int, default=1_000_000, help="of windowed state")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: does it all run, are the rows right")
     parser.add_argument("--only", nargs="+", choices=GROUPS, help="these groups alone")
     parser.add_argument("--write-docs", action="store_true", help="put the tables into docs/benchmarks.md")

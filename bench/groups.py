@@ -43,6 +43,11 @@ class Sizes:
         upsert_batches: Batches with keys of the newest hundredth; of others a third.
         upsert_usual_batches: Batches of the usual script.
         pipeline_updates: Updates of a pipeline that find nothing new.
+        streams: Records of the topic that is copied into others.
+        lookups: Records for which a flow looks up columns.
+        window_keys: Keys of windowed state; two records each.
+        stream_latency_s: Seconds of records from topic to topic at ``stream_rate``.
+        stream_rate: Records a second.
         read_batches: Small batches of the table that is read before and after maintenance.
         read_batch: Records of each.
         own_processes: Each contestant in a process of its own; else all share one a kind of session, which is
@@ -65,6 +70,11 @@ class Sizes:
     upsert_batch: int = 10_000
     upsert_batches: int = 50
     pipeline_updates: int = 10
+    streams: int = 2_000_000
+    lookups: int = 2_000_000
+    window_keys: int = 1_000_000
+    stream_latency_s: float = 30.0
+    stream_rate: int = 500
     read_batches: int = 200
     read_batch: int = 1_000
     upsert_usual_batches: int = 3
@@ -241,8 +251,8 @@ class Bench:
         self._check("rivermouth_json", folder, count, 0)
         latencies = sorted(_latencies(sent, seen, since=started + warm_up_s))
         return {
-            "p50_s": _quantile(latencies, 0.5),
-            "p99_s": _quantile(latencies, 0.99),
+            "p50_s": quantile(latencies, 0.5),
+            "p99_s": quantile(latencies, 0.99),
             "max_s": latencies[-1],
             "records": len(latencies),
             "batches": answer["batches"],
@@ -305,5 +315,6 @@ def _latencies(sent: list[list[float]], seen: list[tuple[float, dict[int, int]]]
     return found
 
 
-def _quantile(ordered: Sequence[float], share: float) -> float:
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """The value below which that share of the ordered ones is."""
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]

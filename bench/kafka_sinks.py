@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -9,11 +10,13 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from bench import records
 from bench.contestants import Job
-from bench.pipelines import update
+from bench.pipelines import Following, update
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+_FOLLOWED_S: Final = 900.0
 _PIPELINE: Final = """
 from pyspark import pipelines as dp
 from pyspark.sql.functions import col, from_json, struct, to_json
@@ -31,47 +34,67 @@ def copy():
 """
 
 
-def _out(job: Job) -> str:
-    """A new topic for what a run writes."""
-    name = f"{job.topic}-{Path(job.folder).name}"
-    records.create(job.servers, name)
-    return name
-
-
-def kafka_plain(spark: SparkSession, job: Job) -> dict[str, Any]:
+def _writer(spark: SparkSession, job: Job, out: str) -> DataStreamWriter:
     """Spark's own writer: at least once, no ledger."""
     stream = spark.readStream.format("kafka").option("kafka.bootstrap.servers", job.servers)
     stream = stream.option("subscribe", job.topic).option("startingOffsets", "earliest")
     rows = stream.load().select("key", F.from_json(F.col("value").cast("string"), records.SCHEMA).alias("row"))
     writer = rows.select("key", F.to_json("row").alias("value")).writeStream.format("kafka")
-    writer = writer.option("kafka.bootstrap.servers", job.servers).option("topic", _out(job))
-    query = writer.option("checkpointLocation", f"{job.folder}/checkpoint").trigger(availableNow=True).start()
+    writer = writer.option("kafka.bootstrap.servers", job.servers).option("topic", out)
+    return writer.option("checkpointLocation", f"{job.folder}/checkpoint")
+
+
+def kafka_plain(spark: SparkSession, job: Job, *, out: str) -> dict[str, Any]:
+    """All that there is, by Spark's own writer."""
+    query = _writer(spark, job, out).trigger(availableNow=True).start()
     query.awaitTermination()
     return {"written": sum(max(0, each["numInputRows"]) for each in query.recentProgress)}
 
 
-def kafka_exactly_once(spark: SparkSession, job: Job) -> dict[str, Any]:
-    """A Kafka sink of a pipeline: each batch is a transaction."""
-    return _by_pipeline(spark, job, "exactly_once")
+def kafka_sink(spark: SparkSession, job: Job, *, out: str, guarantee: str) -> dict[str, Any]:
+    """All that there is, by a Kafka sink of a pipeline."""
+    _write(job, out, guarantee, {})
+    return update(spark, Job(job.servers, job.folder, job.folder))
 
 
-def kafka_at_least_once(spark: SparkSession, job: Job) -> dict[str, Any]:
-    """The same without transactions: a header with an id for each record."""
-    return _by_pipeline(spark, job, "at_least_once")
+def follow_plain(spark: SparkSession, job: Job, *, out: str, trigger: dict[str, str], until: str) -> dict[str, Any]:
+    """Records as they come, by Spark's own writer, until the file ``until`` is there."""
+    # Real-time mode refuses "append"; without state both write the same.
+    query = _writer(spark, job, out).outputMode("update").trigger(**trigger).start()
+    try:
+        while not Path(until).exists() and not query.awaitTermination(1):
+            pass
+    finally:
+        query.stop()
+    return {}
 
 
-def _by_pipeline(spark: SparkSession, job: Job, guarantee: str) -> dict[str, Any]:
+def follow_sink(
+    _spark: SparkSession, job: Job, *, out: str, guarantee: str, configuration: dict[str, str], until: str
+) -> dict[str, Any]:
+    """Records as they come, by a Kafka sink of a pipeline, until the file ``until`` is there."""
+    _write(job, out, guarantee, configuration)
+    with Following(job.folder) as flow:
+        flow.wait(Path(until).exists, _FOLLOWED_S)
+    return {}
+
+
+def _write(job: Job, out: str, guarantee: str, configuration: dict[str, str]) -> None:
+    """Puts the files of a pipeline into the folder of the job."""
     folder = Path(job.folder)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "pipeline.yml").write_text("name: bench\nlibraries:\n  - file: {path: copy.py}\n")
+    settings = "".join(f'  {name}: "{value}"\n' for name, value in {"bench": "true", **configuration}.items())
+    libraries = "libraries:\n  - file: {path: copy.py}\n"
+    (folder / "pipeline.yml").write_text(f"name: bench\n{libraries}configuration:\n{settings}")
     texts = {"servers": job.servers, "topic": job.topic, "schema": records.SCHEMA}
-    (folder / "copy.py").write_text(_PIPELINE.format(out=_out(job), guarantee=guarantee, **texts))
-    return update(spark, Job(job.servers, str(folder), job.folder))
+    (folder / "copy.py").write_text(_PIPELINE.format(out=out, guarantee=guarantee, **texts))
 
 
 KAFKA_SINKS: Final = {
     "kafka_plain": ("tuned", kafka_plain),
-    "kafka_exactly_once": ("tuned", kafka_exactly_once),
-    "kafka_at_least_once": ("tuned", kafka_at_least_once),
+    "kafka_at_least_once": ("tuned", functools.partial(kafka_sink, guarantee="at_least_once")),
+    "kafka_exactly_once": ("tuned", functools.partial(kafka_sink, guarantee="exactly_once")),
+    "follow_plain": ("tuned", follow_plain),
+    "follow_sink": ("tuned", follow_sink),
 }
 """Name to session and door."""

@@ -92,17 +92,25 @@ class Worker:
         self._process.stdin.flush()
         return folder
 
+    def cpu_s(self) -> float:
+        """CPU seconds of its process, its JVM and all that they started, so far."""
+        return measure.cpu_s(self._process.pid)
+
+    def answered(self) -> bool:
+        """Whether the answer to the last command is there."""
+        return bool(select.select([self._replies], [], [], 0)[0])
+
     def finish(self, timeout_s: float = 3600.0) -> dict[str, Any]:
         """The answer to the last command."""
         return self._answer(timeout_s)
 
     def run(self, what: str, topic: str, **options: Any) -> tuple[Measured, Path]:
         """One timed run and the folder that it wrote."""
-        before = measure.cpu_s(self._process.pid)
+        before = self.cpu_s()
         with measure.Peak(self._process.pid) as peak:
             folder = self.start(what, topic, **options)
             answer = self.finish()
-        cpu_s = measure.cpu_s(self._process.pid) - before
+        cpu_s = self.cpu_s() - before
         return Measured(answer.pop("seconds"), cpu_s, peak.bytes, answer), folder
 
     def _answer(self, timeout_s: float) -> dict[str, Any]:

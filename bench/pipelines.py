@@ -88,7 +88,7 @@ def _jobs(spark: SparkSession) -> int:
     return int(spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs())  # noqa: SLF001 - there is no public way
 
 
-class _Following:
+class Following:
     """A pipeline that goes on in a thread, with the steps of its batches."""
 
     def __init__(self, folder: str) -> None:
@@ -107,9 +107,9 @@ class _Following:
         self._stopping.set()
         self._thread.join()
 
-    def wait(self, condition: Callable[[], bool]) -> None:
+    def wait(self, condition: Callable[[], bool], patience_s: float = _PATIENCE_S) -> None:
         """Until ``condition`` holds."""
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + patience_s
         while not condition():
             if self._failed:
                 raise self._failed[0]
@@ -142,7 +142,7 @@ class _Following:
 def query_hundreds(_spark: SparkSession, job: Job, *, batches: int, warm_up: int, pipeline: str) -> dict[str, Any]:
     """Milliseconds of the steps of batches with 100 records each, of a pipeline that goes on."""
     client, found, number = records.producer(job.servers), [], 0
-    with _Following(pipeline) as flow:
+    with Following(pipeline) as flow:
         while len(found) < batches:
             before, sent = len(flow.done), flow.read + _RECORDS_A_BATCH
             flow.steps.clear()

@@ -20,7 +20,6 @@ from bench.pipeline_files import write
 _FEW = 500
 _WARM = ("two", "thirty")
 _CONTESTANTS = ("two_flows", "two_datasets", "two_streams")
-_TO_KAFKA = ("kafka_plain", "kafka_exactly_once", "kafka_at_least_once")
 _TURNS = 2
 
 
@@ -38,7 +37,6 @@ def pipelines(bench: Bench) -> dict[str, Any]:
             found["nothing_new"][kind] = _nothing_new(bench, worker, kind, folder)
         found["cold"]["run"] = _cold(bench, "run", folders["thirty"])
         found["backlog"] = [each.to_json() for each in _backlog(bench, worker)]
-        found["to_kafka"] = [each.to_json() for each in _to_kafka(bench, worker)]
         found["commits"] = _commits(bench, worker)
         for folder in folders.values():
             remove(folder)
@@ -95,26 +93,6 @@ def _backlog(bench: Bench, worker: Worker) -> list[Series]:
             rows = rows_in(lake / "raw"), rows_in(lake / "orders")
             if rows != (series.records, series.records):
                 message = f"{series.contestant}: {rows} rows in its tables, {series.records} were expected"
-                raise WrongRows(message)
-            remove(folder)
-            rate = series.records / measured.seconds
-            bench.say(f"  {series.contestant}: {rate:,.0f} rows/s, {1e6 * measured.cpu_s / series.records:.2f} CPU-µs")
-    return found
-
-
-def _to_kafka(bench: Bench, worker: Worker) -> list[Series]:
-    """The topic of the backlog copied into others, by a pipeline's Kafka sink and by Spark's own writer, in turns."""
-    sizes, found = bench.sizes, [Series(name, "pipeline_backlog", bench.sizes.json) for name in _TO_KAFKA]
-    if sizes.warm_up:
-        for name in _TO_KAFKA:
-            _, folder = worker.run(name, "pipeline_warm_up")
-            remove(folder)
-    for repetition in range(sizes.repetitions):
-        for series in found[:: -1 if repetition % 2 else 1]:
-            measured, folder = worker.run(series.contestant, series.topic)
-            series.runs.append(measured)
-            if measured.answer["written"] != series.records:
-                message = f"{series.contestant}: {measured.answer['written']} records of {series.records}"
                 raise WrongRows(message)
             remove(folder)
             rate = series.records / measured.seconds

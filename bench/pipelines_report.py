@@ -12,7 +12,7 @@ Rows = list[tuple[str, ...]]
 
 
 def text(found: dict[str, Any]) -> tuple[tuple[tuple[str, ...], Rows], ...]:
-    """Heads and rows of the tables: commands and updates, a backlog, topics into topics, and commits."""
+    """Heads and rows of the tables: commands and updates, a backlog, and commits."""
     updates = [
         (f"`{command}` of 30 datasets, cold", f"{median(runs, 'seconds'):.1f}", f"{median(runs, 'cpu_s'):.1f}", "-")
         for command, runs in found["cold"].items()
@@ -34,15 +34,6 @@ def text(found: dict[str, Any]) -> tuple[tuple[tuple[str, ...], Rows], ...]:
         (names[each["contestant"]], f"{each['records']:,}", f"{rate(each):,.0f}", f"{cpu_us(each):.1f}")
         for each in found["backlog"]
     ]
-    sinks = {
-        "kafka_plain": '`writeStream.format("kafka")`',
-        "kafka_exactly_once": "a Kafka sink, `exactly_once`",
-        "kafka_at_least_once": "a Kafka sink, `at_least_once`",
-    }
-    to_kafka = [
-        (sinks[each["contestant"]], f"{each['records']:,}", f"{rate(each):,.0f}", f"{cpu_us(each):.1f}")
-        for each in found["to_kafka"]
-    ]
     commits = [
         (name, f"{commit_ms(each):.0f}", f"{batch_ms(each):.0f}", f"{each['cpu_s_each']:.3f}")
         for name, each in found["commits"].items()
@@ -50,7 +41,6 @@ def text(found: dict[str, Any]) -> tuple[tuple[tuple[str, ...], Rows], ...]:
     return (
         (("", "seconds, median", "CPU seconds", "Spark jobs"), updates),
         (("a topic into a raw table and one of orders", "records", "rows/s, median", "CPU µs/row"), backlog),
-        (("a topic of JSON into another one", "records", "rows/s, median", "CPU µs/row"), to_kafka),
         (("batches of 100 records", "commit, median ms", "batch, median ms", "CPU seconds a batch"), commits),
     )
 

@@ -12,6 +12,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 SIZE: Final = 385
 PARTITIONS: Final = 4
+FIRST: Final = 100_000_000
+"""The number of the first order."""
 
 SCHEMA: Final = (
     "order_id bigint, customer_id string, sku string, quantity int, amount decimal(10,2), currency string, "
@@ -70,7 +72,7 @@ def values(count: int, *, bad_every: int = 0, first: int = 0) -> Iterator[tuple[
     before_after = templates()
     for number in range(first, first + count):
         before, after = before_after[number % _TEMPLATES]
-        digits = b"%d" % (100_000_000 + number)
+        digits = b"%d" % (FIRST + number)
         value = before + digits + after
         if bad_every and number % bad_every == bad_every - 1:
             value = _spoiled(value, number // bad_every % 4)
@@ -118,10 +120,33 @@ def bad(count: int, bad_every: int) -> int:
     return count // bad_every if bad_every else 0
 
 
-def create(servers: str, topic: str) -> None:
-    """Makes the topic, with four partitions."""
-    admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([NewTopic(topic, num_partitions=PARTITIONS, replication_factor=1)])[topic].result(30)
+CUSTOMERS: Final = 100_000
+
+
+def customer(number: int) -> str:
+    """The id of a customer of ``values_of_customers``."""
+    return f"c-{number:06d}"
+
+
+def values_of_customers(count: int) -> Iterator[tuple[bytes, bytes]]:
+    """The same, each of a customer among ``CUSTOMERS``."""
+    chance = random.Random(19)
+    start = len(b'{"order_id":') + 9 + len(b',"customer_id":"')
+    for key, value in values(count):
+        one = customer(chance.randrange(CUSTOMERS)).encode()
+        yield key, value[:start] + one + value[start + len(one) :]
+
+
+def create(servers: str, topic: str, partitions: int = PARTITIONS) -> None:
+    """Makes the topic."""
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 3})
+    admin.create_topics([NewTopic(topic, num_partitions=partitions, replication_factor=1)])[topic].result(30)
+
+
+def delete(servers: str, topic: str) -> None:
+    """Takes the topic away."""
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 3})
+    admin.delete_topics([topic])[topic].result(30)
 
 
 def producer(servers: str) -> Producer:
@@ -179,9 +204,13 @@ _START: Final = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 _STATUSES: Final = ("new", "paid", "packed", "sent", "returned")
 
 
-def fill_changes(servers: str, topic: str, changes: Iterable[tuple[int, int]]) -> None:
-    """Makes the topic and fills it with changes of some 130 bytes: (id, version), all of an id in one partition."""
-    send(servers, topic, ((key % PARTITIONS, b"%d" % key, _change(key, version)) for key, version in changes))
+def fill_changes(servers: str, topic: str, changes: Iterable[tuple[int, int]], *, more: bool = False) -> None:
+    """Makes the topic, unless it gets ``more``, and fills it with changes of some 130 bytes: (id, version).
+
+    All of an id are in one partition.
+    """
+    messages = ((key % PARTITIONS, b"%d" % key, _change(key, version)) for key, version in changes)
+    send(servers, topic, messages, more=more)
 
 
 def _change(key: int, version: int) -> bytes:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench import pipelines_report
+from bench import pipelines_report, streams_report
 from bench.groups import Series
 from bench.results import Results, machine
 from bench.targets import median_ms, targets
@@ -33,6 +33,7 @@ def text(results: Results) -> str:
         ("Little to do", results.small, _small_text),
         ("Upserts", results.upserts, _upserts_text),
         ("Pipelines", results.pipelines, _pipelines_text),
+        ("Streams", results.streams, _streams_text),
         ("Memory", results.memory, _memory_text),
     ):
         if found:
@@ -246,6 +247,11 @@ def _before_and_after(read: dict[str, Any]) -> str:
 def _pipelines_text(found: dict[str, Any]) -> str:
     tables = (_table(heads, rows) for heads, rows in pipelines_report.text(found))
     return "\n\n".join((*tables, pipelines_report.loads(found)))
+
+
+def _streams_text(found: dict[str, Any]) -> str:
+    tables = (_table(heads, rows) for heads, rows in streams_report.text(found))
+    return "\n\n".join((*tables, streams_report.windows(found["windows"]), pipelines_report.loads(found)))
 
 
 def _memory_text(memory: dict[str, Any]) -> str:

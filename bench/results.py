@@ -31,6 +31,7 @@ class Results:
     memory: dict[str, Any] = field(default_factory=dict)
     upserts: dict[str, Any] = field(default_factory=dict)
     pipelines: dict[str, Any] = field(default_factory=dict)
+    streams: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """All runs, not only their medians."""
@@ -46,6 +47,7 @@ class Results:
             "memory": self.memory,
             "upserts": self.upserts,
             "pipelines": self.pipelines,
+            "streams": self.streams,
         }
         return json.dumps(body, indent=1)
 

@@ -13,7 +13,7 @@ import time
 import traceback
 from typing import TYPE_CHECKING, Any
 
-from bench import contestants, kafka_sinks, pipelines, routing, small, upserts
+from bench import contestants, kafka_sinks, lookups, pipelines, routing, small, upserts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,6 +42,7 @@ def _answer(spark: SparkSession, command: dict[str, Any]) -> dict[str, Any]:
             **routing.ROUTES,
             **pipelines.PIPELINES,
             **kafka_sinks.KAFKA_SINKS,
+            **lookups.LOOKUPS,
         }[what][1]
     )
     started = time.monotonic()

@@ -118,9 +118,10 @@ def test_the_report_holds_every_figure_against_its_target(quick):
         "| of an update with nothing new: each dataset more",
         "| a backlog: two datasets / two flows",
         "| a backlog, by CPU: two datasets / two flows",
-        "| Kafka to Kafka: exactly once / plain writeStream",
-        "| Kafka to Kafka: at least once / plain writeStream",
         "| commit of a query / of a flow",
+        "| Kafka to Kafka: at least once / plain writeStream",
+        "| Kafka to Kafka: exactly once / plain writeStream",
+        "| a flow with a lookup: seconds / without it",
     ]
 
 
@@ -137,12 +138,24 @@ def test_pipelines_carry_what_flows_carry_and_nothing_where_nothing_is_new(quick
         "two_datasets": [2 * RECORDS],
         "two_streams": [2 * RECORDS],
     }
-    assert {each["contestant"]: [run["answer"]["written"] for run in each["runs"]] for each in found["to_kafka"]} == {
-        "kafka_plain": [RECORDS],
-        "kafka_exactly_once": [RECORDS],
-        "kafka_at_least_once": [RECORDS],
-    }
     assert {name: len(each["steps"]) for name, each in found["commits"].items()} == {"flow": 2, "query": 2}
+
+
+def test_streams_copy_look_up_and_count_every_record(quick):
+    found = quick[0]["streams"]
+    series = [*found["to_kafka"], *found["lookup"]]
+    assert {each["contestant"]: [run["answer"]["written"] for run in each["runs"]] for each in series} == {
+        "kafka_plain": [RECORDS],
+        "kafka_at_least_once": [RECORDS],
+        "kafka_exactly_once": [RECORDS],
+        "without_lookup": [RECORDS],
+        "with_lookup": [RECORDS],
+    }
+    assert set(found["latency"]) == {"plain", "at_least_once", "exactly_once", "plain_real_time", "real_time"}
+    assert all(0 < each["p50_ms"] <= each["p99_ms"] and each["records"] > 0 for each in found["latency"].values())
+    windows = found["windows"]
+    written = [windows[part]["answer"]["written"] for part in ("filled", "closed")]
+    assert (windows["keys"], windows["records"], written) == (2_000, 4_000, [0, 2_000])
 
 
 def test_every_batch_of_upserts_is_one_merge(quick):

@@ -140,7 +140,7 @@ def test_a_run_leaves_a_clean_terminal_and_no_jvm(project, command):
         (("run", "--follow"), signal.SIGTERM, 0, "stopped before the first batch; nothing was read\n"),
         pytest.param(("demo",), signal.SIGINT, 130, "stopped\n", marks=pytest.mark.long),
         (("plan",), signal.SIGINT, 130, "stopped\n"),
-        pytest.param(("audit",), signal.SIGTERM, 143, "stopped\n", marks=pytest.mark.long),
+        pytest.param(("audit",), signal.SIGTERM, 143, "not audited: orders\nstopped\n", marks=pytest.mark.long),
     ],
 )
 def test_a_signal_while_spark_starts_ends_at_once_with_no_result(arguments, number, code, told, project, command):

@@ -6,7 +6,8 @@ import json
 import pyarrow.dataset as ds
 import pytest
 
-from rivermouth.ports.lake.file_archive import MANIFESTS, Archive, FileArchive, listed_files
+from rivermouth.ports.lake.archive_reader import MANIFESTS
+from rivermouth.ports.lake.file_archive import Archive, FileArchive, listed_files
 from rivermouth.ports.lake.lake_files import HadoopFiles, LocalFiles
 
 ROWS = [(1, "a", "x"), (2, "b", "x"), (3, None, "y")]

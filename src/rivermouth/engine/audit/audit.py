@@ -19,6 +19,7 @@ from rivermouth.domain.ledger.ledger import Counts
 from rivermouth.domain.ledger.lost_state import ERASED_RECORDS, LostState
 from rivermouth.domain.ledger.offset_ranges import Ranges
 from rivermouth.engine.audit import audit_exploded, audit_keyed
+from rivermouth.engine.audit.audit_sinks import SinkAudit, audit_sink
 from rivermouth.engine.batch import pipeline
 from rivermouth.engine.batch.pipeline import as_coordinates, rows_within, transformed, with_epoch
 from rivermouth.engine.data_loss.decide import found_of
@@ -32,7 +33,7 @@ from rivermouth.errors import AuditDisturbed, OffsetsExpired
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.lake.lake_files import PlacedFiles
 from rivermouth.ports.lake.storage_checks import check_same_place
-from rivermouth.ports.spark.session import for_flow
+from rivermouth.ports.spark.session import for_few_rows, for_flow
 from rivermouth.rows import envelope, explode, routing
 from rivermouth.rows.columns.epochs import epoch_now
 from rivermouth.side_tables.erased_records import ENTRY, whole, without
@@ -52,6 +53,8 @@ _UNFINISHED: Final = ("replay", "forget")
 _REPLAYING: Final = "dead letters were replayed, records erased, or something was decided,"
 _EXPIRING: Final = "Kafka dropped records"
 _EXAMPLES: Final = 5
+_FEW: Final = 100_000
+"""Offsets. Up to so many records take less time than to make code for them."""
 _PLACES: Final = ("kafka", "table", "letters", "erased")
 _KEYS: Final = (names.TOPIC, names.PARTITION, names.OFFSET)
 
@@ -81,6 +84,7 @@ class FlowAudit:
         state_lost: What is not known any more of these batches, where something is in a wrong place and the state of
             the flow in the lake was deleted.
         examples: ``topic-partition:offset`` of some records in the wrong place; of elements with ``:position``.
+        sink: What was found of the topic or the archive of the flow's sink; None if it only has a table.
     """
 
     flow: str
@@ -97,6 +101,7 @@ class FlowAudit:
     problems: tuple[str, ...] = ()
     state_lost: LostState | None = None
     examples: tuple[str, ...] = ()
+    sink: SinkAudit | None = None
 
 
 def audit_flow(spark: SparkSession, job: FlowJob) -> FlowAudit:
@@ -123,10 +128,16 @@ def audit_flow(spark: SparkSession, job: FlowJob) -> FlowAudit:
             if not (run.position.entry.kind in _UNFINISHED and run.position.counts is None):
                 found, cause = _audited(run), _EXPIRING
                 if found is not None and not _moved_since(run):
-                    return found
+                    return _with_sink(run, found)
                 cause = _EXPIRING if found is None else _REPLAYING
             time.sleep(wait_s)
     raise AuditDisturbed(flow=job.flow.name, cause=cause, entry=run.position.entry.number)
+
+
+def _with_sink(run: FlowRun, told: FlowAudit) -> FlowAudit:
+    sink = audit_sink(run)
+    problems = () if sink is None else sink.problems
+    return dataclasses.replace(told, sink=sink, problems=(*told.problems, *problems))
 
 
 def _moved_since(run: FlowRun) -> bool:
@@ -172,6 +183,8 @@ def _audited(run: FlowRun) -> FlowAudit | None:
     )
     if not window.ranges:
         return told
+    if offset_ranges.size(window.ranges) <= _FEW:
+        for_few_rows(run.spark)
     try:
         return _compared(run, window, told)
     except Exception:

@@ -103,6 +103,15 @@ OF_FLOWS: Final[Mapping[str, str]] = {
     "spark.sql.constraintPropagation.enabled": "false",
 }
 
+OF_FEW_ROWS: Final[Mapping[str, str]] = {
+    # Code for a stage, and jobs of their own for parts of a plan, take longer than the rows.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    # Spark's own 200 would be as many tasks.
+    "spark.sql.shuffle.partitions": "4",
+}
+
 OF_DELTA: Final = ("spark.sql.extensions", "spark.sql.catalog.spark_catalog")
 JARS: Final = (_CLASS_PATH, "spark.jars")
 
