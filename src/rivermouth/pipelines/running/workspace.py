@@ -203,14 +203,14 @@ class Workspace(Reader):
 
     # What sessions ask
 
-    def decode(self, frame: DataFrame, settings: Mapping[str, Any]) -> DataFrame:
-        """See ``Reader``."""
-        reads, at = decoded_records.within_query(self._reads, "decode", self.registry.here())
+    def decode(self, frame: DataFrame, settings: Mapping[str, Any], at: str = "") -> DataFrame:
+        """See ``Reader``; ``at`` is the place in SQL."""
+        reads = decoded_records.within_query(self._reads, "decode", at := at or str(self.registry.here()))
         return decoded_records.decoded(self.pipeline, frame, settings, reads, at)
 
     def encode(self, frame: DataFrame, settings: str | Mapping[str, Any]) -> Column:
         """See ``Reader``."""
-        reads, at = decoded_records.within_query(self._reads, "encode", self.registry.here())
+        reads = decoded_records.within_query(self._reads, "encode", at := self.registry.here())
         return encoded_values.encoded(self.pipeline, frame, settings, reads, at)
 
     def read(self, name: str, *, stream: bool) -> DataFrame:
