@@ -169,6 +169,7 @@ def test_what_kafka_dropped_and_what_was_decided_is_said_and_left_out(make_scene
     assert found.found.in_dead_letters > 0
 
 
+@pytest.mark.long
 def test_a_transaction_that_is_still_open_hides_no_made_up_rows(make_scene, spark):
     scene = make_scene(partitions=1)
     producer = Producer({"bootstrap.servers": scene.bootstrap_servers, "transactional.id": uuid.uuid4().hex})

@@ -45,6 +45,7 @@ def ids(folder):
     return Counter(row["id"] for row in archived(folder))
 
 
+@pytest.mark.long
 def test_each_row_is_there_once(folder):
     folder.write("src/a.py", FILES)
     folder.feed("in/0.json")

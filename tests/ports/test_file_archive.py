@@ -135,6 +135,7 @@ class EndingOnS3(HadoopFiles):
         super().rename(source, target)
 
 
+@pytest.mark.long
 def test_in_a_bucket_a_batch_that_was_decided_is_completed(spark, bucket):
     archive = Archive(f"s3a://{bucket()}/archive", "parquet", {}, ("kind",))
     rows = spark.createDataFrame(ROWS, "id int, name string, kind string").coalesce(1)
