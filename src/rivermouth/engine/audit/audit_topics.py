@@ -11,6 +11,7 @@ from rivermouth import names
 from rivermouth.domain.ledger import offset_ranges
 from rivermouth.engine.batch.deliver import delivered_number
 from rivermouth.engine.batch.pipeline import rows_within
+from rivermouth.errors import RivermouthError
 from rivermouth.ports.kafka.kafka_source import KafkaSource
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from rivermouth.engine.flow.running import FlowRun
     from rivermouth.sinks.kafka import KafkaSink
 
+_DECIDED: Final = "after a decision about data that is gone, or a rebuild, rows may rightly be there again"
 _KEYS: Final = (names.TOPIC, names.PARTITION)
 
 
@@ -52,8 +54,10 @@ def audit_topic(run: FlowRun, sink: KafkaSink, ranges: Ranges) -> TopicAudit:
         sink: Its sink.
         ranges: The audited offsets of what the flow reads.
     """
-    if sink.topic is None:
+    if sink.topic is None or not isinstance(run.source, KafkaSource):
         return TopicAudit(not_compared=("topics that a column names: their records are not looked for",))
+    if run.position.entry.epochs or run.position.entry.decided:
+        return TopicAudit(not_compared=(f"topic {sink.topic}: {_DECIDED}",))
     headers = {column: header for header, column in sink.headers.items()}
     wanted = {target: run.flow.metadata_columns[name] for target, name in run.flow.identity.items()}
     if not headers.keys() >= set(wanted.values()):
@@ -61,7 +65,7 @@ def audit_topic(run: FlowRun, sink: KafkaSink, ranges: Ranges) -> TopicAudit:
         why = f"topic {sink.topic}: without headers: {{{example}}} in the sink, records do not say which rows they are"
         return TopicAudit(not_compared=(why,))
     topics = run.kafka.describe([sink.topic])
-    if sink.topic not in topics or not isinstance(run.source, KafkaSource):
+    if sink.topic not in topics:
         return TopicAudit(problems=(f"topic {sink.topic} is not there",))
     begins = run.kafka.beginning_offsets(topics)
     held = offset_ranges.between(begins, run.kafka.end_offsets(topics, "read_committed"))
@@ -69,13 +73,12 @@ def audit_topic(run: FlowRun, sink: KafkaSink, ranges: Ranges) -> TopicAudit:
         return TopicAudit(0, not_compared=(f"topic {sink.topic} has no records any more, or none yet",))
     found = _records(run, {target: headers[column] for target, column in wanted.items()}, held)
     row = found.selectExpr("count(*) AS rows", "coalesce(sum(number), 0) AS records").collect()[0]
-    problems = [f"topic {sink.topic}: rows there more than once: {row.records - row.rows:,}"]
     why_not = "; ".join(_why_not_missing(run, topics, begins))
     missing = 0 if why_not or not ranges else _missing(run, found, ranges)
     told = (f"topic {sink.topic}: whether rows are missing, because {why_not}",) if why_not else ()
-    problems = problems if row.records > row.rows else []
-    problems += [f"topic {sink.topic}: rows missing: {missing:,}"] if missing else []
-    return TopicAudit(int(row.records), told, tuple(problems))
+    wrong = {"rows there more than once": row.records - row.rows, "rows missing": missing}
+    problems = tuple(f"topic {sink.topic}: {what}: {number:,}" for what, number in wrong.items() if number)
+    return TopicAudit(int(row.records), told, problems)
 
 
 def _records(run: FlowRun, headers: Mapping[str, str], held: Ranges) -> DataFrame:
@@ -97,9 +100,13 @@ def _why_not_missing(run: FlowRun, topics: Mapping[str, Topic], begins: offset_r
         yield "Kafka has deleted the first ones of its records"
     elif run.kafka.compacted(list(topics)):
         yield "it is compacted"
-    number = delivered_number(run)
-    if number != run.position.entry.number:
-        yield f"ledger entries behind entry {number} are written by the next run"
+    try:
+        number = delivered_number(run)
+    except RivermouthError as error:
+        yield f"the sink's ledger cannot be read: {error.message}"
+        return
+    if number is None or number < run.position.entry.number:
+        yield f"ledger entries up to {run.position.entry.number} are not all written yet; the next run writes them"
 
 
 def _missing(run: FlowRun, found: DataFrame, ranges: Ranges) -> int:
