@@ -88,12 +88,20 @@ def pytest_report_header(config):
     return f"hypothesis seed: {config.getoption('--hypothesis-seed')}"
 
 
+def group_of(item):
+    """What a test shares with others that is costly: one process does them all, and one part has them all."""
+    scopes = [each.scope for found in item._fixtureinfo.name2fixturedefs.values() for each in found]
+    if "processes" in item.fixturenames and item.get_closest_marker("long") is None:
+        return "processes"
+    return item.path.stem if "module" in scopes else None
+
+
 @pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the marks in its own
 def pytest_collection_modifyitems(config, items):
     if part := config.getoption("--part"):
         number, count = part
-        others = [item for item in items if part_of(item.nodeid, count) != number]
-        items[:] = [item for item in items if part_of(item.nodeid, count) == number]
+        others = [item for item in items if part_of(group_of(item) or item.nodeid, count) != number]
+        items[:] = [item for item in items if part_of(group_of(item) or item.nodeid, count) == number]
         config.hook.pytest_deselected(items=others)
     root = Path(__file__).parent
 
@@ -103,12 +111,8 @@ def pytest_collection_modifyitems(config, items):
 
     items.sort(key=place, reverse=hasattr(config, "workerinput"))
     for item in items:
-        # Of several processes (-n), one does all the tests that share something costly.
-        shared = [each.scope for found in item._fixtureinfo.name2fixturedefs.values() for each in found]
-        if "processes" in item.fixturenames and item.get_closest_marker("long") is None:
-            item.add_marker(pytest.mark.xdist_group("processes"))
-        elif "module" in shared:
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+        if group := group_of(item):
+            item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session")

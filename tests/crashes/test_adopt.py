@@ -176,6 +176,7 @@ def test_of_foreach_batch_nobody_can_say_so(scene, notebook, spark):
     )
 
 
+@pytest.mark.long
 def test_behind_the_rows_of_a_table_that_has_their_coordinates(scene, notebook, spark):
     scene.send(*good(1, 2, 3))
     notebook.run(coordinates=True)

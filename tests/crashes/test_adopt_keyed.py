@@ -114,6 +114,7 @@ def is_sound(scene, spark):
     return audit.found
 
 
+@pytest.mark.long
 def test_the_table_of_a_merge_job_goes_on_as_an_upserts(scene, job, spark):
     for key, value in (("a", (1, 1)), ("b", (2, 2)), ("a", (1, 3)), ("c", (3, 3)), ("d", (4, 4))):
         send(scene, key, value)

@@ -19,6 +19,7 @@ from tests.crashes.test_replay import MENDED, replayed
 from rivermouth.domain.ledger.audit_window import Tally
 from rivermouth.engine.audit import audit as auditing
 from rivermouth.engine.audit.audit import audit_flow
+from rivermouth.engine.audit.audit_sinks import SinkAudit
 from rivermouth.engine.events import StepReached
 from rivermouth.engine.run.supervisor import Supervisor
 from rivermouth.errors import ArgumentInvalid, AuditDisturbed
@@ -168,6 +169,7 @@ def test_what_kafka_dropped_and_what_was_decided_is_said_and_left_out(make_scene
     assert found.found.in_dead_letters > 0
 
 
+@pytest.mark.long
 def test_a_transaction_that_is_still_open_hides_no_made_up_rows(make_scene, spark):
     scene = make_scene(partitions=1)
     producer = Producer({"bootstrap.servers": scene.bootstrap_servers, "transactional.id": uuid.uuid4().hex})
@@ -244,6 +246,57 @@ def test_a_replay_moves_records_from_one_place_to_the_other(drained, tmp_path, s
     )
     assert scene.drain(spark).error is None
     assert audit_flow(spark, scene.order).problems == ()
+
+
+def test_an_archive_has_the_files_and_rows_that_its_manifests_and_the_ledger_say(broker, tmp_path, spark):
+    scene = Scene.make(broker, tmp_path, partitions=1)
+    options = {"header": "true"}
+    sink = {"type": "files", "format": "csv", "path": "archive/shop", "options": options, "partition_by": ["id"]}
+    scene.options |= {"sink": sink, "expectations": ()}
+    archive = scene.folder / "lake/archive/shop"
+    scene.send(b'{"id": 1, "name": "one\\nand more"}', b'{"id": 1}', b'{"id": 2}', b"no JSON", partition=0)
+    assert scene.drain(spark).error is None
+    scene.send(b'{"id": 3, "name": "x"}', b'{"id": 3}', partition=0)
+    assert scene.drain(spark).error is None
+
+    def sink_of():
+        found = audit_flow(spark, scene.order)
+        assert found.problems == found.sink.problems
+        return found.sink
+
+    whole = SinkAudit("files", str(archive), batches=3, files=3, rows=5)
+    assert sink_of() == whole
+    [file] = archive.glob("id=3/*.csv")
+    lines = file.read_text().splitlines(keepends=True)
+    file.write_text("".join(lines[:-1]))
+    entry = oracle.ledger_of(scene.table)[-1]["entry"]
+    fewer = f"archive: the files of ledger entry {entry} have 1 rows, and the ledger says 2"
+    assert sink_of() == dataclasses.replace(whole, rows=4, problems=(fewer,))
+    file.write_text("".join(lines))
+    copy = file.with_name("shop-0000000009-00000.csv")
+    shutil.copy(file, copy)
+    stray = f"archive: files in no manifest: 1, such as id=3/{copy.name}"
+    assert sink_of() == dataclasses.replace(whole, problems=(stray,))
+    copy.unlink()
+    [first] = archive.glob("_manifests/shop-0000000001.manifest")
+    kept = first.read_text()
+    first.unlink()
+    assert sink_of().problems == (
+        "archive: files in no manifest: 2, such as id=1/shop-0000000001-00000.csv, id=2/shop-0000000001-00001.csv",
+        "archive: manifests missing: 1, such as 1",
+        f"archive: the 3 rows of ledger entry {entry - 1} are in no manifest",
+    )
+    # Decided, and not in the manifest yet: the next run writes it.
+    first.write_text(kept)
+    [last] = archive.glob("_manifests/shop-0000000002.manifest")
+    staged = archive / "_staged/shop/plan"
+    staged.parent.mkdir(parents=True)
+    body = json.loads(last.read_text())
+    last.unlink()
+    moves = {f"part-{number}": name for number, name in enumerate(body["files"])}
+    staged.write_text(json.dumps({"number": 2, "moves": moves, "entry": body["entry"]}))
+    waiting = f"the rows of ledger entries from {entry} on: the next run writes them into the archive"
+    assert sink_of() == dataclasses.replace(whole, batches=2, files=2, rows=3, not_compared=(waiting,))
 
 
 def test_a_flow_that_never_ran(make_scene, spark):

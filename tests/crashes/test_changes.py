@@ -77,6 +77,7 @@ def counts(scene):
     return {name: told[name] for name in ("consumed", "merged", "dropped", "dead_lettered")}
 
 
+@pytest.mark.long
 def test_debezium(make_scene, spark):
     scene = make_scene(**DEBEZIUM, partitions=1)
     heartbeat = (b'{"serverName": "x"}', b'{"ts_ms": 1}')

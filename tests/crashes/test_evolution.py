@@ -88,6 +88,7 @@ def assert_whole(scene):
     assert not scene.dead_letters.exists() or rows_of(scene.dead_letters) == []
 
 
+@pytest.mark.long
 def test_columns_come_in_the_middle_of_a_run_that_follows(make_scene, spark):
     scene = make_scene(**OPTIONS)
     send(scene, range(NUMBER))
@@ -121,6 +122,7 @@ def test_ended_while_the_schema_grows_no_record_is_lost_doubled_or_without_its_n
     assert "next" in rows_of(scene.table)[0]
 
 
+@pytest.mark.long
 def test_ended_while_it_grows_by_the_schemas_of_writers(make_scene, end_at, spark):
     with SchemaRegistry() as registry:
         declared = record(("id", "long"), ("place", record(("city", "string"), name="Place")))

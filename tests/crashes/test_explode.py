@@ -88,6 +88,7 @@ def in_one_place(scene, places, *, whole):
         assert all(row[name] == places[at].row[name] for name in RULES.columns)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("steps", [STEPS[::2], pytest.param(STEPS, marks=pytest.mark.long)], ids=len)
 def test_ended_at_one_step_after_the_other(steps, make_scene, end_at, spark):
     scene, made = make_scene(explode="*"), {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pyarrow.dataset as ds
+import pytest
 from tests.crashes.delivering import STATES, end_at_each_step
 from tests.crashes.scene import Scene
 
@@ -12,6 +13,7 @@ from rivermouth.ports.lake.file_archive import listed_files
 from rivermouth.ports.lake.lake_files import LocalFiles
 
 
+@pytest.mark.long
 @STATES
 def test_each_row_is_in_the_archive_once_wherever_a_run_ends(broker, spark, tmp_path, state):
     scene = Scene.make(broker, tmp_path, partitions=2)

@@ -54,6 +54,7 @@ def test_a_batch_whose_delivery_fails_is_delivered_by_the_same_run(scene, spark,
     assert found == Counter(row["id"] for row in oracle.rows_of(scene.table))
 
 
+@pytest.mark.long
 @STATES
 def test_each_row_is_in_the_topic_once_wherever_a_run_ends(scene, spark, broker, state):
     def delivered():

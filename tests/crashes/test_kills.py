@@ -155,6 +155,7 @@ def test_the_jvm_outlives_python_with_a_commit_in_the_air(step, delay_s, make_sc
     assert_whole(scene, spark, follow=False)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("step", ["write", pytest.param("bury", marks=pytest.mark.long)])
 def test_the_late_commit_of_a_frozen_jvm_loses(step, make_scene, children, spark):
     scene = make_scene()

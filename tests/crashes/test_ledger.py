@@ -64,6 +64,7 @@ def versions(location):
 # --- the reader is right -----------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_what_plain_spark_writes_is_what_the_oracle_reads(spark, tmp_path):
     rows = [
         (1, 2.5, "grüße", dt.datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=dt.UTC), b"\x00\xff", ["a", None]),
@@ -81,6 +82,7 @@ def test_what_plain_spark_writes_is_what_the_oracle_reads(spark, tmp_path):
     assert oracle.rows_of(tmp_path / "nothing") == []
 
 
+@pytest.mark.long
 def test_the_audit_finds_what_is_lost_doubled_made_up_and_wrong(drained, scene, spark):
     records = scene.records()
     lost, doubled, wrong, *_rest = sorted(at_of(row) for row in oracle.rows_of(scene.table))
@@ -118,6 +120,7 @@ def only(at):
 NEWER = b'{"entry": "{\\"rivermouth\\":99}", "version": 1, "counts": null}'
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("content", [pytest.param(None, marks=LONG), b"\xff\xfe\x00", pytest.param(NEWER, marks=LONG)])
 def test_a_side_file_that_is_gone_or_damaged(content, scene, spark):
     scene.side_file.unlink()
@@ -160,6 +163,7 @@ CHANGES = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("operation", "change"), CHANGES)
 def test_a_change_of_data_by_someone_else_makes_the_ledger_void_until_it_is_undone(operation, change, scene, spark):
     location = str(scene.table)

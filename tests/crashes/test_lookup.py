@@ -13,6 +13,7 @@ FIRST = [("eve", 1), ("ann", 1)]
 SECOND = [("eve", 2), ("ann", 2), ("bob", 2)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("step", ["write", "written"])
 def test_each_record_is_in_one_place_and_a_batch_that_is_committed_keeps_its_version(step, make_scene, spark, tmp_path):
     def write(rows):

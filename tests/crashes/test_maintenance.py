@@ -29,6 +29,7 @@ def kept(scene, table="silver.orders"):
     return [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
 
 
+@pytest.mark.long
 def test_a_flow_that_follows_optimizes_between_its_batches(broker, spark, tmp_path):
     schedule = {"optimize": "1 second", "vacuum": {"every": "1 hour", "retain": "1 hour", "even_below_168_hours": True}}
     scene = Scene.make(broker, tmp_path, maintenance=schedule)
@@ -98,6 +99,7 @@ def test_after_a_run_that_drained_the_tables_are_looked_after(drained, spark, tm
     assert len(kept(scene)) == 4
 
 
+@pytest.mark.long
 def test_maintenance_that_fails_stops_nothing(drained, spark, tmp_path):
     scene = drained.copy(tmp_path, maintenance={"optimize": "daily"})
     # Whoever took it away: OPTIMIZE cannot read it.
@@ -114,6 +116,7 @@ def test_maintenance_that_fails_stops_nothing(drained, spark, tmp_path):
     assert "OPTIMIZE" not in operations(scene.table)
 
 
+@pytest.mark.long
 def test_the_entry_is_carried_forward_before_its_log_is_cleaned(drained, spark, tmp_path, monkeypatch):
     scene = drained.copy(tmp_path, maintenance={"optimize": "daily"})
     monkeypatch.setattr(maintenance, "ENTRY_AGE_S", 0.0)

@@ -115,6 +115,7 @@ def test_discarded_letters_stay_and_are_never_tried_again(scene, spark):
     assert replayed(scene, spark)["replayed"] == len(wanted)
 
 
+@pytest.mark.long
 def test_while_the_flow_runs_it_is_asked_and_answers(make_scene, spark):
     scene = make_scene(trigger={"every": "100 ms", "max_offsets": 500})
     scene.produce(900)

@@ -52,6 +52,7 @@ def test_a_lake_that_is_put_back_reads_again_what_came_since(backed_up, spark):
     assert backup.audit().is_clean
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("with_ledger", [pytest.param(True, marks=pytest.mark.long), False])
 def test_a_table_that_is_put_back_alone_goes_on_with_a_checkpoint_that_is_ahead(
     with_ledger, backed_up, spark, tmp_path

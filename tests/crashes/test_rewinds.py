@@ -54,6 +54,7 @@ def test_a_rewind_is_refused_while_the_table_has_the_rows_and_reads_them_again_w
     assert scene.drain(spark).error is None
 
 
+@pytest.mark.long
 def test_a_table_that_others_restored_is_kept_by_the_command_in_the_hint(make_scene, spark):
     scene = make_scene(partitions=2)
     for _ in range(3):
@@ -120,6 +121,7 @@ def test_of_a_topic_that_was_cut_nothing_is_read_again_that_the_table_or_its_dea
     assert epochs_of(scene) == expected
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("erased", [pytest.param(False, marks=pytest.mark.long), True])
 def test_without_timestamps_what_was_erased_counts_as_what_the_table_has(erased, make_scene, spark):
     columns = ["kafka_topic", "kafka_partition", "kafka_offset"]

@@ -68,6 +68,7 @@ def test_the_checkpoint_may_lie_on_this_machine(make_remote, s3, spark, tmp_path
     assert scene.fetched(s3.store).audit().is_clean
 
 
+@pytest.mark.long
 def test_a_batch_costs_few_requests(make_remote, s3, spark):
     with S3Proxy(s3.port) as proxy:
         scene = make_remote(proxy.endpoint)

@@ -78,6 +78,7 @@ def assert_is_the_fold(scene, spark):
     assert_accounted(scene, spark, places)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("options", "step"),
     [

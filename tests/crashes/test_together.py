@@ -299,6 +299,7 @@ def test_killed_in_the_common_job_there_are_files_and_no_row(spark, write, undis
     assert left_by(tmp_path) == wanted
 
 
+@pytest.mark.long
 def test_ended_between_two_commits_one_table_is_ahead(spark, write, undisturbed, tmp_path, monkeypatch):
     """In this process: an error ends those flows that have not committed yet, as a kill does."""
     monkeypatch.chdir(tmp_path)
@@ -387,6 +388,7 @@ def test_a_record_that_ends_the_job_stops_its_own_flow(spark, write, undisturbed
         assert found[kind][3] == topics
 
 
+@pytest.mark.long
 def test_a_table_that_somebody_changes_meanwhile_is_written_alone(spark, write, undisturbed, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     wanted = undisturbed()
@@ -420,6 +422,7 @@ def test_a_writer_that_was_thought_dead_adds_nothing(spark, write, undisturbed, 
 # --- together or alone, it is the same ---
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("max_offsets", [RECORDS, pytest.param(160, marks=pytest.mark.long)])
 def test_what_is_written_together_is_what_each_writes_alone(max_offsets, spark, write, together, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -122,6 +122,7 @@ def test_ended_at_one_step_after_the_other(steps, make_scene, end_at, spark):
     assert_is_the_fold(scene, spark)
 
 
+@pytest.mark.long
 def test_a_merge_is_made_again_whatever_came_between(make_scene, spark, monkeypatch):
     """Once there is no answer, once another program commits; of each alone there is a long test.
 
@@ -234,6 +235,7 @@ def test_a_key_may_move_to_another_partition_of_the_table(make_scene, spark):
     assert_is_the_fold(scene, spark)
 
 
+@pytest.mark.long
 def test_batches_that_bring_no_row(make_scene, spark):
     scene = make_scene(**OPTIONS)
     for follow in (False, True):

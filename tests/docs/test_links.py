@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 from tests.docs.blocks import ROOT
-from tools.docs_reference import slug
+from tools.reference_markdown import slug
 
 _STATUS = re.compile(
     r"# \d{4}: .+\n\nStatus: (?:accepted|superseded by \d{4}), \d{4}-\d\d-\d\d\n(?:Supersedes: \d{4}\n)?\n## "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.docs.blocks import ROOT
-from tools import docs_reference, docs_site
+from tools import docs_site, reference_markdown
 
 
 def _pages(navigation) -> list[str]:
@@ -53,4 +53,4 @@ def test_inner_lines_of_lists_are_four_spaces_in():
 
 def test_headings_have_the_anchors_of_the_reference_pages():
     for heading in ("What JSON is, and what is refused", "`format: json`", "1. A broker", "A_b-c (d)"):
-        assert docs_site.slug(heading) == docs_reference.slug(heading)
+        assert docs_site.slug(heading) == reference_markdown.slug(heading)

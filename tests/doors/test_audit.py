@@ -14,6 +14,9 @@ from rivermouth.errors import AuditDisturbed
 from rivermouth.project.api import Project
 from rivermouth.project.commands import audit as auditing
 
+KAFKA = "{{type: kafka, topic: {topic}, value: value, create_topic: {{partitions: 1}}}}"
+FILES = "{type: files, format: json, path: archive/orders}"
+
 
 @pytest.fixture
 def shop(spark, broker, topic, tmp_path, monkeypatch, capsys):
@@ -27,15 +30,18 @@ def test_before_and_after_a_run_and_with_dead_letters_lost(shop):
         "orders_raw: nothing to audit, it has not run yet\n\norders: nothing to audit, it has not run yet\n",
         "",
     )
+    lake, topic, out = shop.folder / "lake", shop.topic, f"{shop.topic}-out"
+    shop.edit("    table: bronze.orders", f"    table: bronze.orders\n    sink: {KAFKA.format(topic=out)}")
+    shop.edit("    table: silver.orders", f"    table: silver.orders\n    sink: {FILES}")
     shop.send(*VALUES)
     assert shop.say("run")[0] == 0
-    lake, topic = shop.folder / "lake", shop.topic
     raw = (
         "orders_raw: every record is in exactly one place\n"
         f"  table: {lake}/bronze/orders\n"
         f"  audited: entries 1 to 1, {topic}-0:0..5\n"
         "  5 records in Kafka: 5 in the table, 0 in the dead letters, 0 in neither (0 counted as dropped)\n"
         "  0 doubled, 0 in the tables that Kafka does not show\n"
+        f"  not compared: topic {out}: records have no ids that say which rows of the table they are\n"
     )
     whole = (
         "orders: every record is in exactly one place\n"
@@ -43,6 +49,7 @@ def test_before_and_after_a_run_and_with_dead_letters_lost(shop):
         f"  audited: entries 1 to 1, {topic}-0:0..5\n"
         "  5 records in Kafka: 1 in the table, 3 in the dead letters, 1 in neither (1 counted as dropped)\n"
         "  0 doubled, 0 in the tables that Kafka does not show\n"
+        f"  archive {lake}/archive/orders: 1 file in 2 manifests, 1 row compared with the ledger\n"
     )
     assert shop.say("audit") == (0, f"{raw}\n{whole}", "")
     [told] = shop.json("audit", "orders")
@@ -61,6 +68,8 @@ def test_before_and_after_a_run_and_with_dead_letters_lost(shop):
     assert [each.flow for each in Project.load(shop.file).audit()] == ["orders_raw", "orders"]
 
     shutil.rmtree(lake / "silver" / "orders__dead_letters")
+    [file] = (lake / "archive" / "orders").glob("*.json")
+    file.unlink()
     code, out, err = shop.say("audit", "orders")
     assert code == 1
     assert out == (
@@ -69,7 +78,10 @@ def test_before_and_after_a_run_and_with_dead_letters_lost(shop):
         f"  audited: entries 1 to 1, {topic}-0:0..5\n"
         "  5 records in Kafka: 1 in the table, 0 in the dead letters, 4 in neither (1 counted as dropped)\n"
         "  0 doubled, 0 in the tables that Kafka does not show\n"
+        f"  archive {lake}/archive/orders: 1 file in 2 manifests, 0 rows compared with the ledger\n"
         "  problem: in neither table: 4 records; the ledger counted 1 dropped\n"
+        f"  problem: archive: files missing: 1, such as {file.name}\n"
+        "  problem: archive: the files of ledger entry 1 have 0 rows, and the ledger says 1\n"
         f"  for example: {topic}-0:1, {topic}-0:3, {topic}-0:4\n"
     )
     assert err == (

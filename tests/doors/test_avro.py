@@ -149,6 +149,7 @@ def test_records_of_several_writers_in_one_topic(project):
         assert [letter[0] for letter in project.letters(status="replayed")] == [8]
 
 
+@pytest.mark.long
 def test_records_whose_schema_comes_later_are_tried_again_by_themselves(project):
     with SchemaRegistry() as registry:
         second = registry.register("orders", SECOND)

@@ -139,6 +139,7 @@ def told(verdicts):
     return [(each.verdict, each.reason) for each in verdicts]
 
 
+@pytest.mark.long
 def test_the_verdicts_of_each_kind_of_flow(project, tmp_path):
     found = {name: project.judge_records(name, records) for name, (records, _) in CASES.items()}
     assert {name: told(each) for name, each in found.items()} == {name: wanted for name, (_, wanted) in CASES.items()}

@@ -227,6 +227,7 @@ NO_HEARTBEAT = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("master", "said"),
     [

@@ -469,6 +469,7 @@ def test_dead_letters_are_shown_whole_and_harmless(ran):
     assert len(shop.json("dead-letters", "show", "--limit", "1")[0]["dead_letters"]) == 1
 
 
+@pytest.mark.long
 def test_a_replay_after_a_fix_moves_what_passes_now(goes_on):
     shop = goes_on
     shop.edit("condition: amount > 0", "condition: amount IS NOT NULL")

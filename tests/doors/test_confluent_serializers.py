@@ -61,6 +61,7 @@ def project(tmp_path, monkeypatch, capsys, broker, topic, spark):
     return OneTopic(tmp_path, capsys, broker.bootstrap_servers, topic())
 
 
+@pytest.mark.long
 def test_tables_follow_the_writers_that_use_confluents_serializers(project, topic):
     topics = {kind: topic() for kind in ("avro", "protobuf", "json")}
     with SchemaRegistry() as registry, SchemaRegistryClient({"url": registry.url}) as client:

@@ -204,6 +204,7 @@ def test_the_line_with_spark(shown):
     assert re.search(r"\| +query\|count\|\n.+\n\| +ise\.wrccdc\.org\| *\d+\|", out.stdout)
 
 
+@pytest.mark.long
 def test_the_line_with_duckdb(either):
     folder, done = either
     out = run(pasted(done.stdout, "Look at it with duckdb:"), folder)

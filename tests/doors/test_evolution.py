@@ -223,6 +223,7 @@ def test_no_more_columns_than_the_flow_takes(orders):
     assert orders.letters() == [(1, "FIELD_UNDECLARED", "/c")]
 
 
+@pytest.mark.long
 def test_an_inferred_schema_grows_by_itself_but_for_what_is_pinned(orders):
     text = PROJECT.replace("    evolution: {evolution}\n", "")
     orders.declare("infer, infer_times: true, schema_hints: 'amount decimal(6,2), rough double'", None, text)
@@ -279,6 +280,7 @@ def test_an_error_that_looks_like_a_look_ends_the_batch(orders):
     assert type(stopped.value.__cause__).__name__ == "BatchFailed"
 
 
+@pytest.mark.long
 def test_no_document_keeps_others_from_growing_the_schema(orders):
     declared = "s string, place struct<city: string>, n int, small int"
     orders.declare(f'"id bigint, colour int, {declared}"', "{on_new_column: evolve, on_type_change: widen}")
@@ -306,6 +308,7 @@ def test_no_document_keeps_others_from_growing_the_schema(orders):
     assert orders.kinds()["small"] == "int"
 
 
+@pytest.mark.long
 def test_what_has_grown_stays_where_the_declaration_is_edited(orders):
     orders.declare(
         '"id int, note string, place struct<city: string>"', "{on_new_column: evolve, on_type_change: widen}"

@@ -61,6 +61,7 @@ def test_arrays_of_documents_into_rows_and_dead_letters_of_their_own(project):
     }
 
 
+@pytest.mark.long
 def test_a_corrected_flow_takes_elements_back_one_by_one_and_once(project):
     strict, loose = (f"expectations: [{{name: few, condition: qty < {most}, action: dead_letter}}]" for most in (5, 50))
     settings = (NESTED, "explode: items AS item", "select: [id, item.sku, item.qty]")

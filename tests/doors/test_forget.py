@@ -96,6 +96,7 @@ def ids(shop, table):
     return sorted(row["id"] for row in rows_of(shop.folder / "lake" / table))
 
 
+@pytest.mark.long
 def test_a_persons_rows_and_dead_letters_go_for_good(shop, spark):
     send(shop, *RECORDS)
     done(shop, "run", "orders")

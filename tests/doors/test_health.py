@@ -376,6 +376,7 @@ def carried(out):
     return {each["flow"]: tuple(each["counts"][name] for name in names) for each in flows}
 
 
+@pytest.mark.long
 def test_a_deleted_folder_of_state_is_noticed_and_rebuilt_from_the_tables(say_over, send, broker, orders, tmp_path):
     state = tmp_path / "lake/_rivermouth"
     send('{"id": 1, "v": 1, "s": 1}', '{"id": 1, "v": 4, "s": 5}', '{"id": 2, "v": 2, "s": 1, "w": {"x": 1}}')

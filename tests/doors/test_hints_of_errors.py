@@ -113,6 +113,7 @@ def test_a_broker_that_is_not_there(shop):
         assert running.wait(60) == 0
 
 
+@pytest.mark.long
 def test_records_that_are_gone_and_a_topic_that_was_created_again(shop):
     admin = AdminClient({"bootstrap.servers": shop.servers})
     shop.send(b"a", b"b")
@@ -140,6 +141,7 @@ def test_records_that_are_gone_and_a_topic_that_was_created_again(shop):
     assert [row["value"] for row in rows] == ["a", "b", "d", "e"]
 
 
+@pytest.mark.long
 def test_tables_that_others_changed_wrote_or_are_writing(shop, spark):
     shop.send(b"a", b"b")
     assert shop.say("run", "orders")[0] == 0

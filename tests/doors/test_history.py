@@ -176,6 +176,7 @@ def test_late_equal_and_deleting_records_find_their_place(say, send, versions, o
     assert versions() == found
 
 
+@pytest.mark.long
 def test_a_version_begins_where_a_tracked_column_changes(say, send, versions):
     sink = "keys: id, sequence_by: seq, apply_as_deletes: op = 'D', track_history_columns: [a note]"
     send((1, 10, 1, "U", "a"), (1, 20, 2, "U", "a"), (1, 15, 5, "U", "a"), (1, 40, 4, "U", "b"))

@@ -122,6 +122,7 @@ def test_a_part_of_a_key_is_a_key_of_the_table(project):
     assert project.rows("number", "amount") == [(2, 1, 3)]
 
 
+@pytest.mark.long
 def test_a_key_of_one_value_is_a_column_of_its_type_and_the_key_of_the_table(project):
     with SchemaRegistry() as registry:
         number, other = registry.register(f"{project.topic}-key", "long"), registry.register("of-others", "int")

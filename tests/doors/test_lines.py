@@ -17,6 +17,7 @@ def project(tmp_path, monkeypatch, capsys, broker, topic, spark):
     return Lines(tmp_path, capsys, broker.bootstrap_servers, topic())
 
 
+@pytest.mark.long
 def test_csv(project):
     project.write("format: {type: csv, schema: 'id bigint NOT NULL, note string, price decimal(6,2)', delimiter: ;}")
     project.send(b'1;"a;b";2.50', b"2;;\r\n", b"x;;", b"3;c", b"4;d;none", b'5;"e;', None)

@@ -47,6 +47,7 @@ def shop(broker, topic, tmp_path, monkeypatch, capsys, spark):
     return shop
 
 
+@pytest.mark.long
 def test_the_column_comes_with_its_first_value(shop):
     shop.send(json.dumps(NOTHING).encode())
     code, said = shop.say("run")

@@ -27,6 +27,7 @@ def flow(broker, topic, tmp_path, monkeypatch, capsys, spark):
     return OneFlow(tmp_path, capsys, broker.bootstrap_servers, topic())
 
 
+@pytest.mark.long
 def test_letters_are_judged_by_the_policies_of_now(flow):
     flow.write(FORMAT, "evolution: {on_new_column: dead_letter}")
     flow.send(*(json.dumps(each).encode() for each in SENT))

@@ -116,6 +116,7 @@ def test_values_within_arrays_are_what_the_source_held(reported):
     assert project.table("c24_hs_map", "hs") == [([("k", "v"), ("n", None)],)]
 
 
+@pytest.mark.long
 def test_rows_without_an_envelope_are_what_their_schema_says(reported):
     project = reported("10")
     day, at = dt.date(2026, 1, 1), dt.datetime(2026, 1, 1, 0, 0, 0, 123_000, tzinfo=dt.UTC)

@@ -146,6 +146,7 @@ def test_a_rest_of_nothing_but_tombstones_waits_for_its_first_value(say, send, i
     assert (code, out.count("every record is in exactly one place")) == (0, 4), err
 
 
+@pytest.mark.long
 def test_one_job_writes_the_rows_of_all_values(say, send, ids, spark):
     """Of a batch that is carried to the end: however many tables there are, it is as many jobs."""
     tracker = spark.sparkContext._jsc.sc().dagScheduler()
@@ -180,6 +181,7 @@ def test_a_value_whose_table_wants_more_is_carried_alone(say, send, ids, spark, 
     assert say("audit", "events")[1].count("every record is in exactly one place") == 3
 
 
+@pytest.mark.long
 def test_a_value_that_appears_while_the_flow_follows_is_read_from_its_beginning(say, send, ids, tmp_path):
     code, _, err = say("validate", start="latest", max_tables=2)
     assert code == 0, err

@@ -86,6 +86,7 @@ def registry():
         yield running
 
 
+@pytest.mark.long
 def test_a_run_makes_of_the_same_records_what_the_verdicts_say(
     spark, broker, topic, registry, tmp_path, monkeypatch, capsys
 ):

@@ -170,6 +170,7 @@ def test_a_declared_schema_that_did_not_grow_has_no_versions(shop):
     )
 
 
+@pytest.mark.long
 def test_a_flow_infers_once_keeps_and_updates(spark, shop):
     shop.send(*RECORDS)
     stays = "    evolution: {on_new_column: ignore, on_type_change: dead_letter}\n"

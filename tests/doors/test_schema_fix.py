@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Producer
 from pyspark.sql.types import StructType
 
@@ -41,6 +42,7 @@ def replay(spark, order):
         return done["tried"], done["replayed"], done["remaining"]
 
 
+@pytest.mark.long
 def test_a_wider_type_and_a_new_column_bring_exactly_the_rows_back_that_now_fit(spark, broker, topic, tmp_path):
     name = topic()
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})

@@ -289,6 +289,7 @@ def test_a_name_that_was_not_inferred_is_refused_before_anything_is_kept(project
     assert project.unusable("select", "id AS payload", "column payload is there twice", "id AS another_name") in said
 
 
+@pytest.mark.long
 def test_new_fields_come_where_the_star_stands_and_none_takes_the_name_of_what_is_computed(project, spark):
     lines = ("select: ['*', 'left(at, 7) AS month', id + 1 AS next]",)
     project.write(INFERRED, *lines)
@@ -352,6 +353,7 @@ def test_a_select_without_a_star_ignores_new_fields_and_counts_them(project, spa
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("word", "rescued"), [pytest.param("widen", False, marks=pytest.mark.long), ("widen_or_rescue", True)]
 )

@@ -101,6 +101,7 @@ def with_table(stock, erp):
     return stock
 
 
+@pytest.mark.long
 def test_a_table_equals_the_newest_version_of_another(with_table):
     stock = with_table
     stock.write(f"{{versions_of: {stock.source}}}")
@@ -245,6 +246,7 @@ def test_what_cannot_be_read_is_told_in_whole(stock):
     assert unfit("file 1.json", large, hint) in stock.say("run")[1]
 
 
+@pytest.mark.long
 def test_versions_that_vacuum_took_and_a_table_that_was_made_anew(stock):
     # By another writer than Spark, which leaves no file of version 1.
     schema = pa.schema([("id", pa.int32()), ("v", pa.decimal128(6, 2)), ("at", pa.timestamp("us", tz="UTC"))])

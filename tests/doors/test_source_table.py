@@ -183,6 +183,7 @@ def unstamped(rows: list[dict]) -> list[dict]:
     return sorted(kept, key=lambda row: (row["kafka_partition"], row["kafka_offset"]))
 
 
+@pytest.mark.long
 def test_what_keeps_a_flow_from_its_source(shop, spark):
     shop.write(NOWHERE)
     told = (
@@ -219,6 +220,7 @@ def test_what_keeps_a_flow_from_its_source(shop, spark):
     assert shop.places("silver/orders") == {(0, offset): 1 for offset in range(3, 11)}
 
 
+@pytest.mark.long
 def test_a_flow_moves_from_its_topic_to_the_table_and_back_without_losing_its_place(shop):
     # Properties are those of the table as it is made first.
     table = {"table: silver.orders": "table: {name: silver.orders, properties: {delta.appendOnly: true}}"}

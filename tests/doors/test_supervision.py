@@ -300,6 +300,7 @@ def test_a_flow_that_fails_does_not_stop_the_others(scene, topic):
     assert sorted(event.flow for event in scene.of(FlowFinished)) == ["fine", "good"]
 
 
+@pytest.mark.long
 def test_a_batch_that_always_fails_is_cut_down_to_the_range_that_does(scene, topic):
     name = topic()
     produce(scene.bootstrap_servers, name, 64)

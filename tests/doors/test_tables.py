@@ -72,6 +72,7 @@ def full(lake, copied, capsys):
     return made
 
 
+@pytest.mark.long
 def test_tables_are_told_without_spark_and_wherever_they_are_made(full, monkeypatch):
     monkeypatch.setattr("rivermouth.ports.spark.session.start", None)
     (found,) = full.json("tables", "describe")
@@ -264,6 +265,7 @@ def reports_of(shop, table):
     ]
 
 
+@pytest.mark.long
 def test_optimize_and_vacuum_lose_nothing_and_the_flows_go_on(full):
     before = {name: rows_of(full.folder / f"lake/{name}") for name in ("silver/orders", "gold/orders")}
     code, out, err = full.say("tables", "optimize")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 
+import pytest
 from tests.doors.one_topic import OneTopic
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -24,6 +25,7 @@ flows:
 """
 
 
+@pytest.mark.long
 def test_a_timestamp_in_nanoseconds_stops_no_flow(tmp_path, monkeypatch, capsys, broker, topic, spark):
     monkeypatch.chdir(tmp_path)
     name = topic(**{"message.timestamp.after.max.ms": str(2**63 - 1)})

@@ -104,6 +104,7 @@ ENVELOPES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=() if kind == "debezium" else pytest.mark.long) for kind in ENVELOPES]
 )

@@ -86,6 +86,7 @@ def test_a_sequence_that_cannot_be_analysed(say):
     )
 
 
+@pytest.mark.long
 def test_a_topic_becomes_the_table_that_it_logs(say, broker, orders, tmp_path):
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for key, v, seq, op in (

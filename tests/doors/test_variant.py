@@ -108,6 +108,7 @@ def test_policies_of_evolution_say_nothing_of_what_is_within(project):
     assert project.letters("reason", "field") == [(3, "FIELD_UNDECLARED", "/y")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "way", ["listed", *(pytest.param(way, marks=pytest.mark.long) for way in WAYS if way != "listed")]
 )

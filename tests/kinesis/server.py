@@ -163,62 +163,71 @@ class Gate:
         self.refusals, self.for_ever, self.ahead_s, self.trimmed, self.calls = {}, False, 0.0, set(), []
 
 
+class _Handler(BaseHTTPRequestHandler):
+    """Answers in the place of a server, or asks it.
+
+    Attributes:
+        gate: Says how.
+        host: Of the server.
+    """
+
+    gate: Gate
+    host: str
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        operation = self.headers.get("X-Amz-Target", "AssumeRole").rpartition(".")[2]
+        code = self.gate.refusal(operation)
+        if operation == "AssumeRole":
+            self._answer(200, "text/xml", _ROLE.encode())
+        elif code == "cut":
+            self.close_connection = True
+            self.connection.shutdown(socket.SHUT_RDWR)
+        elif code is not None:
+            status = 500 if code == "InternalFailure" else 400
+            answer = {"__type": code, "message": "a text with secret-of-kinesis"}
+            self._answer(status, "application/x-amz-json-1.1", json.dumps(answer).encode())
+        else:
+            status, kind, answer = self._asked(_by_its_own_clock(body))
+            self._answer(status, kind, self._kept(operation, status, answer))
+
+    def _asked(self, body):
+        behind = http.client.HTTPConnection(self.host, timeout=TIMEOUT_S)
+        names = ("Content-Type", "X-Amz-Target", "Authorization", "X-Amz-Date", "User-Agent")
+        behind.request("POST", self.path, body, {name: self.headers[name] for name in names})
+        answer = behind.getresponse()
+        read = answer.read()
+        behind.close()
+        return answer.status, answer.getheader("Content-Type"), read
+
+    def _kept(self, operation, status, answer):
+        if operation != "GetRecords" or status != 200 or not self.gate.trimmed:
+            return answer
+        parsed = json.loads(answer)
+        parsed["Records"] = [
+            each for each in parsed["Records"] if base64.b64decode(each["Data"]).decode() not in self.gate.trimmed
+        ]
+        return json.dumps(parsed).encode()
+
+    def _answer(self, status, kind, body):
+        self.send_response_only(status)
+        self.send_header("Date", formatdate(time.time() + self.gate.ahead_s, usegmt=True))
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
 @contextmanager
 def gate(server: Kinesis) -> Iterator[Gate]:
     """A gate before a server."""
     found = Gate()
-    host = server.url.removeprefix("http://")
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self):
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            operation = self.headers.get("X-Amz-Target", "AssumeRole").rpartition(".")[2]
-            code = found.refusal(operation)
-            if operation == "AssumeRole":
-                self._answer(200, "text/xml", _ROLE.encode())
-            elif code == "cut":
-                self.close_connection = True
-                self.connection.shutdown(socket.SHUT_RDWR)
-            elif code is not None:
-                status = 500 if code == "InternalFailure" else 400
-                answer = {"__type": code, "message": "a text with secret-of-kinesis"}
-                self._answer(status, "application/x-amz-json-1.1", json.dumps(answer).encode())
-            else:
-                status, kind, answer = self._asked(_by_its_own_clock(body))
-                self._answer(status, kind, self._kept(operation, status, answer))
-
-        def _asked(self, body):
-            behind = http.client.HTTPConnection(host, timeout=TIMEOUT_S)
-            names = ("Content-Type", "X-Amz-Target", "Authorization", "X-Amz-Date", "User-Agent")
-            behind.request("POST", self.path, body, {name: self.headers[name] for name in names})
-            answer = behind.getresponse()
-            read = answer.read()
-            behind.close()
-            return answer.status, answer.getheader("Content-Type"), read
-
-        def _kept(self, operation, status, answer):
-            if operation != "GetRecords" or status != 200 or not found.trimmed:
-                return answer
-            parsed = json.loads(answer)
-            parsed["Records"] = [
-                each for each in parsed["Records"] if base64.b64decode(each["Data"]).decode() not in found.trimmed
-            ]
-            return json.dumps(parsed).encode()
-
-        def _answer(self, status, kind, body):
-            self.send_response_only(status)
-            self.send_header("Date", formatdate(time.time() + found.ahead_s, usegmt=True))
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_):
-            pass
-
-    web = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    handler = type("Handler", (_Handler,), {"gate": found, "host": server.url.removeprefix("http://")})
+    web = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     web.daemon_threads = True
     found.url = f"http://127.0.0.1:{web.server_port}"
     thread = threading.Thread(target=web.serve_forever)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 
+import pytest
 from hypothesis import strategies as st
 from tests.laws.gathering import gathered
 from tests.rows.formats import of_several
@@ -69,6 +70,7 @@ def read(line, dialect):
     return tuple(rows[0]) if len(rows) == 1 and len(rows[0]) == len(COLUMNS) else REFUSED
 
 
+@pytest.mark.long
 def test_columns_hold_what_python_reads(spark):
     values = gathered(lines(), 2000)
     schema = ", ".join(f"{name} string" for name in COLUMNS)

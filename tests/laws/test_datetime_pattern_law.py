@@ -5,6 +5,7 @@ from __future__ import annotations
 import calendar
 import datetime as dt
 
+import pytest
 from hypothesis import strategies as st
 from tests.laws.gathering import gathered
 
@@ -126,6 +127,7 @@ def instant(micros):
         return None
 
 
+@pytest.mark.long
 def test_spark_reads_what_was_written_by_a_pattern_and_we_know_what_it_refuses(spark):
     cases = gathered(texts(), 2500)
     for pattern, _, _ in cases:

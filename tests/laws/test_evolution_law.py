@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import types as T
@@ -188,6 +189,7 @@ def sorted_by_name(declared):
     return declared
 
 
+@pytest.mark.long
 def test_what_is_rescued_is_what_alone_would_be_refused(spark):
     schema = strict.exactly(T.StructType.fromDDL(strict.DDL))
     values = [*strict.gathered(strict.documents(), 400), *strict.gathered(strict.wild(), 800)]

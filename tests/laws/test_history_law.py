@@ -236,6 +236,7 @@ def test_what_is_remembered_of_a_batch_that_was_never_committed_counts_for_nothi
     assert table.rows() == fold([records[0], records[2], late], tracked=True)
 
 
+@pytest.mark.long
 def test_a_truncation_parts_the_last_place_of_a_version_from_those_before(spark, tmp_path):
     table = Table(spark, tmp_path, sequence_by="seq", track_history_columns=["c"], apply_as_truncates="op = 'truncate'")
     log = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +17,7 @@ PATTERNS = st.lists(st.sampled_from(SIGNS), min_size=1, max_size=12).map("".join
 WHOLE = st.tuples(PATTERNS, PATTERNS, PATTERNS).map(lambda parts: "(?<a>{})|(?:{}){}".format(*parts))
 
 
+@pytest.mark.long
 def test_what_is_said_without_java_is_what_java_says(spark):
     java, ours = spark._jvm.java.util.regex.Pattern, jvm_classes.found(spark, "values.Regex")
     told = {"refused": 0, "read": 0, "not told": 0}

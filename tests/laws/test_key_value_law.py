@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
 from hypothesis import strategies as st
 from tests.laws.gathering import gathered
 from tests.rows.formats import of_several
@@ -175,6 +176,7 @@ def lines(draw):
     return number, line
 
 
+@pytest.mark.long
 def test_columns_hold_what_python_reads(spark):
     values = gathered(lines(), 2000)
     schema = ", ".join(f"`{name}` string" for name in COLUMNS)

@@ -8,6 +8,7 @@ import struct
 from decimal import Decimal
 
 import msgpack
+import pytest
 from hypothesis import strategies as st
 from tests.laws.gathering import gathered
 from tests.rows.formats import outcomes
@@ -214,6 +215,7 @@ def plain(data):
     return None if data is None else {name: bytes(v) if type(v) is bytearray else v for name, v in data.items()}
 
 
+@pytest.mark.long
 def test_columns_hold_what_the_library_reads(spark):
     values = gathered(maps(), 1500)
     found = outcomes(spark, Msgpack(schema=DDL), values)

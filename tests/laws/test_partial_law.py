@@ -141,6 +141,7 @@ SETTINGS = {
 HISTORIES = {"short": 300, "long": 700}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("setting", "form"),
     [

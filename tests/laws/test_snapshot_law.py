@@ -119,6 +119,7 @@ CASES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "sink", "in_turn"), CASES)
 def test_the_table_is_what_the_snapshots_come_to(kind, sink, in_turn, chance, spark, tmp_path):
     table = Table(spark, tmp_path, type=kind, **sink)

@@ -133,6 +133,7 @@ def rows_of(reader, sql):
     return Counter(zip(*columns, strict=True))
 
 
+@pytest.mark.long
 def test_windows_are_those_of_a_batch_and_joins_are_those_of_sql(running, spark):
     def carry():
         found = running.run()

@@ -122,6 +122,7 @@ def test_the_table_is_what_the_log_comes_to(case, histories, chance, spark, tmp_
     assert table.rows() == fold(log, sequenced=sequenced)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("remembered", "brings_back"), [("1 ms", True), pytest.param("7 days", False, marks=pytest.mark.long)]
 )

@@ -7,6 +7,7 @@ import re
 from decimal import Decimal
 from xml.etree import ElementTree as ET
 
+import pytest
 from hypothesis import strategies as st
 from tests.laws.gathering import gathered
 from tests.rows.formats import outcomes
@@ -186,6 +187,7 @@ def told(data):
     return REFUSED if data is None else {name: repr(value) for name, value in data.items()}
 
 
+@pytest.mark.long
 def test_columns_hold_what_pythons_parser_reads(spark):
     values = gathered(documents(), COUNT)
     found = outcomes(spark, Xml(schema=DDL), values)

@@ -1,12 +1,16 @@
 """Sinks of files in pipelines: each row is in the archive once, wherever an update ends and whatever is lost."""
 
+import json
 import shutil
 from collections import Counter
 
 import pyarrow.dataset as ds
 import pytest
 
+from rivermouth.cli.audit import pipeline_audit_text
+from rivermouth.domain.query.query_entry import QueryEntry
 from rivermouth.errors import RivermouthError
+from rivermouth.pipelines.audit import DatasetAudit, audited
 
 FILES = """
 from pyspark import pipelines as dp
@@ -41,6 +45,7 @@ def ids(folder):
     return Counter(row["id"] for row in archived(folder))
 
 
+@pytest.mark.long
 def test_each_row_is_there_once(folder):
     folder.write("src/a.py", FILES)
     folder.feed("in/0.json")
@@ -68,6 +73,44 @@ def test_each_row_is_there_once(folder):
     hours = sorted((str(row["start"]), row["count"]) for row in archived(folder, "lines", "json"))
     assert hours == [(f"2026-01-01T{hour:02}:00:00.000Z", 1) for hour in range(1, len(hours) + 1)]
     assert 3 <= len(hours) < number - 1
+    audits_of_archives(folder, rows=number)
+
+
+def audits_of_archives(folder, rows):
+    """An audit finds the archives as their ledgers say, and what is gone or made up."""
+    archive, lines = audited(folder.pipeline())
+    place = str(folder.folder / "archive")
+    assert (archive.location, archive.rows, archive.counts.written, archive.problems) == (place, rows, rows, ())
+    assert (lines.rows, lines.problems) == (None, ())
+    assert lines.not_compared == ("rows of files that are no Parquet are not counted, as that needs Spark",)
+    files = sorted((folder.folder / "archive").glob("day=*/*.parquet"))
+    shutil.copy(files[0], files[0].with_name("shop.archived-0000009999-00000.parquet"))
+    shutil.copy(files[0], files[0].with_name("of-somebody-else.parquet"))
+    files[-1].unlink()
+    unlisted = "day=2026-01-01/shop.archived-0000009999-00000.parquet"
+    manifests = [json.loads(each.read_text()) for each in (folder.folder / "archive/_manifests").iterdir()]
+    (text,) = (each["entry"] for each in manifests if any(files[-1].name in path for path in each["files"]))
+    entry = QueryEntry.from_json(text, table="archive", version=0).number
+    assert audited(folder.pipeline())[0].problems == (
+        f"archive: files missing: 1, such as day=2026-01-01/{files[-1].name}",
+        f"archive: files in no manifest: 1, such as {unlisted}",
+        f"archive: the files of entry {entry} of archived have 0 rows, and it says 1",
+    )
+    text = pipeline_audit_text("shop", [archive, lines, DatasetAudit("out", "sink", "", not_compared=("why",))])
+    assert text == (
+        "pipeline shop: its tables and archives have what their ledgers say\n\n"
+        "archive: as the ledger says\n"
+        f"  sink: {place}\n"
+        f"  {archive.entries} ledger entries: {rows} read, {rows} written, 0 dropped, 0 dead-lettered\n"
+        f"  the archive has {rows} rows\n\n"
+        "lines: the files of its manifests are there\n"
+        f"  sink: {lines.location}\n"
+        f"  {lines.entries} ledger entries: {lines.counts.read} read, {lines.counts.written} written, 0 dropped, "
+        "0 dead-lettered\n"
+        "  the archive's rows are not counted\n"
+        "  not compared: rows of files that are no Parquet are not counted, as that needs Spark\n\n"
+        "out: not audited, because why"
+    )
 
 
 def test_what_spark_began_goes_on_with_sparks_log(folder):
@@ -77,6 +120,11 @@ def test_what_spark_began_goes_on_with_sparks_log(folder):
     assert folder.run()["archive"].error is None
     assert (folder.folder / "archive/_spark_metadata").is_dir()
     assert not (folder.folder / "archive/_manifests").exists()
+    found = audited(folder.pipeline())[0]
+    assert (found.location, found.not_compared) == (
+        "",
+        ("Spark's own log says which files are committed, and it has no counts",),
+    )
 
 
 def refused(folder, options, query, kind="csv", decorator="append_flow"):

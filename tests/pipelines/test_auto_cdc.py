@@ -101,6 +101,10 @@ def test_targets_hold_what_all_changes_come_to_in_whichever_order_and_cut_they_c
     assert folder.rows("default.newest") == _newest(rows)
     assert folder.rows("default.versions") == _versions(rows)
     assert folder.rows("default.filled") == _filled(rows)
+    # What is remembered of deleted keys is compacted once an hour, and not with each batch.
+    for name in ("newest", "versions", "filled"):
+        history = DeltaTable(folder.folder / f"lake/default/{name}/_auto_cdc_deleted").history()
+        assert {each["operation"] for each in history} - {"DELETE"} == {"CREATE TABLE", "WRITE"}
 
 
 def test_a_null_key_stops_the_flow_unless_an_expectation_takes_it(folder):
@@ -116,6 +120,7 @@ def test_a_null_key_stops_the_flow_unless_an_expectation_takes_it(folder):
     )
 
 
+@pytest.mark.long
 def test_snapshots_are_compared_and_become_rows_or_versions(folder):
     folder.write(
         "src/a.py",

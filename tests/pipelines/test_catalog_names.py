@@ -33,6 +33,7 @@ def prefix(folder, spark):
     spark.sql(f"DROP SCHEMA IF EXISTS {found}_default CASCADE")
 
 
+@pytest.mark.long
 def test_tables_are_found_by_name_and_a_name_that_is_taken_is_refused(folder, spark, prefix):
     planned = folder.plan()
     names = {name: each.registered for name, each in planned.items()}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.pipelines.compatibility_defined import DEFINED, REFUSED
-from tests.pipelines.compatibility_run import BASE, ENVIRON, FUNCTIONS, KINESIS, PARAMS, ROWS, RUN, TOPICS
+from tests.pipelines.compatibility_run import BASE, ENVIRON, FIRST, FUNCTIONS, KINESIS, PARAMS, ROWS, RUN, TOPICS
 
 from rivermouth.domain.kinesis.options import read_options
 from rivermouth.errors import RivermouthError
@@ -61,11 +61,16 @@ def test_it_is_refused_by_name_and_line(tmp_path, item):
     assert str(refused.value) == item.want
 
 
+# What most pipelines have is run with each commit.
+RUN_CASES = [pytest.param(each, id=each.name, marks=[] if each.tier == "A" else [pytest.mark.long]) for each in RUN]
+
+
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory, spark):
-    """The pipeline of all items that are run, run once."""
+def ran(request, tmp_path_factory, spark):
+    """The pipeline of all items that are run in this session, run once. The first one makes the table of the others."""
     folder = tmp_path_factory.mktemp("items")
-    for number, item in enumerate(RUN):
+    asked = [each.callspec.params["item"] for each in request.session.items if "ran" in each.fixturenames]
+    for number, item in enumerate(each for each in RUN if each is FIRST or each in asked):
         for name, text in {f"code/{number:03}{item.suffix}": item.text, **item.files}.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text)
@@ -76,7 +81,7 @@ def ran(tmp_path_factory, spark):
     return run_pipeline(folder, spark=spark, check=False, **given)
 
 
-@pytest.mark.parametrize("item", RUN, ids=[each.name for each in RUN])
+@pytest.mark.parametrize("item", RUN_CASES)
 def test_it_runs(ran, item):
     for table, (columns, rows) in item.want.items():
         outcome = ran.outcome(table)

@@ -2,6 +2,8 @@
 
 import datetime as dt
 
+import pytest
+
 SQL = """
 CREATE OR REFRESH STREAMING TABLE orders (
   id BIGINT NOT NULL,
@@ -30,6 +32,7 @@ def in_python():
 """
 
 
+@pytest.mark.long
 def test_generated_columns_are_always_computed_and_defaults_where_the_query_brings_no_such_column(folder):
     folder.write("src/a.sql", SQL)
     folder.write("src/b.py", PYTHON)

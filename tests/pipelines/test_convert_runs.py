@@ -153,6 +153,7 @@ def _rows(lake, table, columns):
     return sorted(zip(*(found.column(i).to_pylist() for i in range(found.num_columns)), strict=True), key=repr)
 
 
+@pytest.mark.long
 def test_a_flow_and_its_pipeline_make_equal_tables(spark, tmp_path, monkeypatch, topic, broker):
     servers, monkey = broker.bootstrap_servers, monkeypatch
     orders, customers = topic(), topic()

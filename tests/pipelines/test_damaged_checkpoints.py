@@ -58,6 +58,7 @@ def garble(path):
     path.write_bytes(b"v1\n{nothing")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("harm", [cut, pytest.param(garble, marks=pytest.mark.long)])
 def test_each_query_ends_right_or_says_what_can_be_done(harm, folder):
     folder.write("src/a.py", PYTHON)
@@ -116,6 +117,7 @@ def test_the_hints_of_lost_positions_work(folder):
     assert not any(each.counts.read for each in folder.run().values())
 
 
+@pytest.mark.long
 def test_lists_of_files_that_end_too_early(folder):
     """Cut at the end of a line, in a store without files of checksums: Spark would read the last file again."""
     folder.write("src/a.py", PYTHON)

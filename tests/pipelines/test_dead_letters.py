@@ -163,6 +163,7 @@ def test_dead_letters_are_listed_shown_replayed_and_discarded(shop, capsys, spar
     assert [line for line in text.splitlines() if line.startswith(("  problem", "[", "  hint"))] == PROBLEMS
 
 
+@pytest.mark.long
 def test_a_replay_that_was_cut_off_twice_is_completed_once(shop, spark, monkeypatch):
     only_orders = PYTHON[: PYTHON.index("@dp.materialized_view")]
     send(shop, "1.json", {"id": 1, "amount": 50, "status": "a"}, {"id": 2, "amount": 51, "status": "b"})

@@ -1,5 +1,6 @@
 """Delta tables as sources: versions to begin at, changes to skip, the change data feed; in Python and SQL."""
 
+import pytest
 from delta.tables import DeltaTable
 
 PYTHON = """
@@ -31,6 +32,7 @@ SELECT id, _change_type FROM table_changes('crm.customers', 1);
 """
 
 
+@pytest.mark.long
 def test_streams_begin_and_skip_as_they_are_told_and_read_the_change_feed(folder, spark):
     place = f"{folder.folder}/lake/crm/customers"
 

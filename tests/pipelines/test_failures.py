@@ -91,6 +91,7 @@ dp.create_auto_cdc_from_snapshot_flow("snapshots", snapshot, keys=["id"])
     )
 
 
+@pytest.mark.long
 def test_a_stream_over_a_table_with_updates_is_refused_with_the_remedy(folder):
     folder.write(
         "src/a.py",
@@ -194,6 +195,7 @@ def copy():
 """
 
 
+@pytest.mark.long
 def test_batches_before_a_failure_count_in_the_outcome(folder):
     folder.write("src/a.py", FAILING.format(folder=folder.folder))
 

@@ -3,6 +3,8 @@
 import threading
 import time
 
+import pytest
+
 from rivermouth.pipelines import commands
 from rivermouth.project.commands.managed_session import RunHooks
 
@@ -68,6 +70,7 @@ def test_flows_of_all_kinds_do_their_work_once(folder, monkeypatch):
     assert failures == ["event hook failing failed with ValueError: this hook fails"] * 2
 
 
+@pytest.mark.long
 def test_a_pipeline_that_goes_on_takes_rows_as_they_come_until_it_is_stopped(folder):
     folder.write(
         "src/a.py",

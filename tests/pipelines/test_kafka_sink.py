@@ -201,6 +201,7 @@ def test_a_record_that_kafka_does_not_take_fails_the_batch_and_nothing_is_lost(c
     assert ids(broker, name) == dict.fromkeys(range(5), 1)
 
 
+@pytest.mark.long
 def test_a_broker_that_goes_away_in_the_middle_is_told_and_nothing_is_lost(copied, tmp_path):
     with Broker.start(data_dir=tmp_path / "kafka", heap="256m") as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})

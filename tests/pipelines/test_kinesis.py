@@ -66,6 +66,7 @@ def data(folder, table="clicks"):
     return sorted(row[0] for row in folder.rows(f"default.{table}", "data"))
 
 
+@pytest.mark.long
 def test_records_come_once_whatever_is_lost_and_however_shards_change(folder, server):
     server.create("clicks", 2)
     options = server.options("clicks")
@@ -165,6 +166,7 @@ def test_records_come_as_they_are_put_until_it_is_stopped(folder, server):
     assert data(folder, "followed") == put
 
 
+@pytest.mark.long
 def test_throttling_fails_the_flow_by_name_and_the_next_run_has_all(folder, server, behind):
     server.create("busy")
     server.put("busy", "1", "2")

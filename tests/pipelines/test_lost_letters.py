@@ -2,6 +2,8 @@
 
 import shutil
 
+import pytest
+
 PYTHON = """
 from pyspark import pipelines as dp
 
@@ -106,6 +108,7 @@ def streamed():
 """
 
 
+@pytest.mark.long
 def test_dead_letters_of_batches_that_cannot_come_again(folder):
     """The source of a snapshot is another one at the next run; what runs once reads all that there was."""
     folder.write("src/a.py", SNAPSHOTS.format(folder=folder.folder))
@@ -157,6 +160,7 @@ def counted():
 """
 
 
+@pytest.mark.long
 def test_dead_letters_of_views_come_though_the_refresh_ended_behind_its_commit(folder):
     folder.write("src/a.py", VIEWS)
     views = ("copied", "counted")
@@ -212,6 +216,7 @@ dp.create_auto_cdc_flow("filled", "source", keys=["id"], sequence_by="id", once=
 """
 
 
+@pytest.mark.long
 def test_changes_that_cannot_come_again_end_right_between_their_two_merges(folder):
     """The table behind the target has the first try, whose source is another one at the next run."""
     folder.write("src/a.py", MERGES.format(folder=folder.folder))

@@ -119,6 +119,7 @@ def by_hand(spark, folder, name):
     return spark.read.format("delta").load(f"{folder.folder}/by_hand/{name}")
 
 
+@pytest.mark.long
 def test_each_pattern_of_kafka_to_delta_runs_as_a_pipeline(shop, spark):
     def carry():
         found = shop.run()

@@ -60,6 +60,7 @@ def rows(frame, *columns):
     return sorted(tuple(row) for row in frame.select(*columns).collect())
 
 
+@pytest.mark.long
 def test_a_pipeline_runs_on_what_is_given(folder, run_pipeline, spark):
     shop = run_pipeline(
         folder,

@@ -116,6 +116,7 @@ def test_ended_at_one_step_after_the_other_no_row_is_lost_or_doubled(numbers):
         assert len(numbers.rows("default.bronze__dead_letters")) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "losses", [("restored", "gone"), pytest.param(("restored", "damaged", "gone"), marks=pytest.mark.long)], ids=len
 )

@@ -77,6 +77,7 @@ def shop(folder, spark):
     return folder
 
 
+@pytest.mark.long
 def test_rows_that_a_view_leaves_out_are_counted_by_each_stream_that_reads_it(shop, monkeypatch, capsys):
     found = shop.run()
     assert {name: each.error and str(each.error) for name, each in found.items()} == dict.fromkeys(found)

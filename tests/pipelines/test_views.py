@@ -265,6 +265,7 @@ class _Stop(Exception):
     """Ends a refresh at a step."""
 
 
+@pytest.mark.long
 def test_ended_before_or_after_its_commit_a_view_is_right_with_the_next_run(folder):
     folder.write("src/views.sql", TWO)
     lake = Lake(folder, 5)
@@ -308,6 +309,7 @@ def test_ended_before_or_after_its_commit_a_view_is_right_with_the_next_run(fold
     }
 
 
+@pytest.mark.long
 def test_what_is_committed_while_a_view_is_refreshed_comes_with_the_next_refresh(folder, spark):
     """The source is Spark's: rows are marked as deleted, and its change data feed is read once it is enabled."""
     folder.write("src/views.sql", TWO)
@@ -349,6 +351,7 @@ def test_what_is_committed_while_a_view_is_refreshed_comes_with_the_next_refresh
     check(folder, two(rows()))
 
 
+@pytest.mark.long
 def test_what_cannot_be_followed_is_computed_in_full_and_says_why(folder, spark):
     folder.write("src/views.sql", TWO)
     lake = Lake(folder, 7)
@@ -397,6 +400,7 @@ def test_what_cannot_be_followed_is_computed_in_full_and_says_why(folder, spark)
     ]
 
 
+@pytest.mark.long
 def test_where_a_users_function_or_the_time_decides_a_view_is_computed_in_full(folder):
     code = """
 import dlt

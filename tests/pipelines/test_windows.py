@@ -137,6 +137,7 @@ def carried(folder):
     return found
 
 
+@pytest.mark.long
 def test_in_any_order_of_arrival_within_the_watermark_the_result_is_that_of_a_batch(running):
     source = random.Random(7)
     files = arrivals(source)

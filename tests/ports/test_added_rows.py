@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from delta.tables import DeltaTable
 
 from rivermouth.ports.delta.added_rows import added_rows, rows_behind
@@ -9,6 +10,7 @@ from rivermouth.ports.lake.lake_files import LocalFiles
 from rivermouth.ports.spark.session import for_flow
 
 
+@pytest.mark.long
 def test_they_are_those_that_delta_reads(spark, tmp_path):
     spark, location, files = for_flow(spark), str(tmp_path / "t"), LocalFiles()
     spark.sql(

@@ -118,6 +118,7 @@ def test_the_same_number_again_is_skipped_without_a_word(spark, location):
     assert [row["id"] for row in spark.read.format("delta").load(location).collect()] == [1]
 
 
+@pytest.mark.long
 def test_what_others_do_is_told_apart_by_whether_it_changes_data(spark, location):
     append(spark, location, [1, 2], 1)
     append(spark, location, [3, 4], 2)

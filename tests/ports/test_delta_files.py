@@ -79,6 +79,7 @@ def test_a_store_that_is_not_there_is_told():
         stored_files(reader, "s3a://none/t")
 
 
+@pytest.mark.long
 def test_commits_checkpoints_and_deletion_vectors_agree_with_delta(spark, tmp_path):
     spark, location = for_flow(spark), str(tmp_path / "t")
     make(

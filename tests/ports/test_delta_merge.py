@@ -131,6 +131,7 @@ def actions_of(place):
     return metrics, marked, sorted(counts), removed, blind, info["userMetadata"], transaction["version"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shape", [pytest.param("partitioned", marks=pytest.mark.long), "mapped"])
 def test_the_commit_is_the_one_that_deltas_command_makes(shape, spark, tmp_path):
     told = {}
@@ -167,6 +168,7 @@ def test_two_changes_of_one_row_are_refused(way, spark, tmp_path):
     assert found(place) == [(1, "k", 0, 1)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("properties", "values"),
     [
@@ -275,6 +277,7 @@ def test_texts_are_compared_as_files_tell_of_them(spark, tmp_path):
     assert found(place) == sorted((number, text, 0, 2) for number, text in enumerate(texts, start=1))
 
 
+@pytest.mark.long
 def test_files_are_skipped_by_the_ranges(spark, tmp_path):
     place = made(spark, tmp_path / "t")
     for number in range(1, 5):

@@ -62,6 +62,7 @@ def mode(path):
     return stat.S_IMODE(path.stat().st_mode)
 
 
+@pytest.mark.long
 def test_spark_and_delta_get_it(disk):
     assert disk.ours.getClass().getName() == "rivermouth.disk.LocalDisk"
     assert disk.context.getDefaultFileSystem().getClass().getName() == "rivermouth.disk.LocalDiskContext"

@@ -6,7 +6,8 @@ import json
 import pyarrow.dataset as ds
 import pytest
 
-from rivermouth.ports.lake.file_archive import MANIFESTS, Archive, FileArchive, listed_files
+from rivermouth.ports.lake.archive_reader import MANIFESTS
+from rivermouth.ports.lake.file_archive import Archive, FileArchive, listed_files
 from rivermouth.ports.lake.lake_files import HadoopFiles, LocalFiles
 
 ROWS = [(1, "a", "x"), (2, "b", "x"), (3, None, "y")]
@@ -134,6 +135,7 @@ class EndingOnS3(HadoopFiles):
         super().rename(source, target)
 
 
+@pytest.mark.long
 def test_in_a_bucket_a_batch_that_was_decided_is_completed(spark, bucket):
     archive = Archive(f"s3a://{bucket()}/archive", "parquet", {}, ("kind",))
     rows = spark.createDataFrame(ROWS, "id int, name string, kind string").coalesce(1)

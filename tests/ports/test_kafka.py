@@ -165,6 +165,7 @@ def test_a_pattern_takes_no_topic_that_is_internal_to_kafka(kafka, make):
     assert "__consumer_offsets" not in kafka.topics(a_flow(topic_pattern=".*"))
 
 
+@pytest.mark.long
 def test_spark_takes_the_same_topics_as_we_do(spark, broker, kafka, make):
     stem = f"p{uuid.uuid4().hex[:8]}"
     pattern = f"{stem}-a|{stem}-b"

@@ -42,6 +42,7 @@ def guarded():
         yield broker
 
 
+@pytest.mark.long
 def test_with_the_right_password_topics_are_seen_and_written(guarded):
     told = produce(guarded.bootstrap_servers, options(), "orders", [b"{}"] * 3)
     with Kafka(guarded.bootstrap_servers, options()) as kafka:

@@ -138,6 +138,7 @@ def test_a_listing_of_data_has_the_folders_too(log, folder, s3):
     assert names == {"_SUCCESS", "p=1", "p=2"}
 
 
+@pytest.mark.long
 def test_a_long_log_costs_one_request(spark, s3, bucket):
     name = bucket()
     store = s3.store

@@ -85,6 +85,7 @@ def project(address, endpoint, folder, secret="${SECRET}"):
     return rivermouth.Project.from_spec(spec, environ={"SECRET": CLIENT_SECRET})
 
 
+@pytest.mark.long
 def test_a_flow_asks_for_tokens_and_comes_in(address, endpoint, spark, tmp_path):
     things = project(address, endpoint, tmp_path)
     produce(address, things.kafka_options(), "things", [b"one", b"two"])

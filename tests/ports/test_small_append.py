@@ -42,6 +42,7 @@ def ids(place):
     return sorted(each["id"] for each in DeltaTable(place).to_pyarrow_table().to_pylist())
 
 
+@pytest.mark.long
 def test_spark_and_others_read_them_also_those_of_several_writers_at_once(spark, make):
     place = make(checkpointInterval="100")
     with ThreadPoolExecutor(4) as pool:

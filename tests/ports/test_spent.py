@@ -28,6 +28,7 @@ def test_memory_and_what_was_spilled(session):
     assert found.spilled_bytes > 100_000
 
 
+@pytest.mark.long
 def test_jobs_of_other_threads_and_times_are_not_counted(session):
     spilling(session)
     with spent(session) as found:

@@ -93,6 +93,7 @@ def test_it_weighs_the_rows_that_a_reader_picks(scene, spark):
     assert TableSource(picked, LocalFiles(), reader="shop").weight(ranges) is None
 
 
+@pytest.mark.long
 def test_it_shows_what_was_there_at_the_last_look(scene, spark):
     source, all_of_it = source_of(scene, spark), {scene.topic: {0: (0, 33), 1: (0, 33)}}
     before = source.topics(scene.flow)

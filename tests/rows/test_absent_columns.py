@@ -44,6 +44,7 @@ def told(spark, kind, cases, setting):
     return explained.selectExpr(f"'{kind}'", f"'{setting}'", names.OFFSET, verdict)
 
 
+@pytest.mark.long
 def test_an_update_that_lacks_a_column_is_refused_where_it_is_said(spark):
     cases = {kind: [*CASES, *([SEVERAL] if kind == "canal" else [])] for kind in ENVELOPES}
     frames = [told(spark, kind, cases[kind], setting) for kind in cases for setting in (None, "null", "refuse")]

@@ -223,6 +223,7 @@ IDS = [
 ]
 
 
+@pytest.mark.long
 def test_a_deletion_of_a_document_has_the_id_that_its_row_has(spark):
     wrong = []
     for kind in dict.fromkeys(kind for _, _, kind, _ in IDS):
@@ -704,6 +705,7 @@ def test_a_line_break_at_the_end_of_a_text_belongs_to_it(spark):
     assert [each[4:6] for each in found] == [("FIELD_TYPE", f"c{number}") for number in range(len(BROKEN_TEXTS))]
 
 
+@pytest.mark.long
 def test_values_mean_what_the_schema_block_or_a_setting_says(spark):
     wrong = []
     by_settings = {}

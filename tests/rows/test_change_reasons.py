@@ -6,6 +6,7 @@ import datetime as dt
 import json
 from operator import itemgetter
 
+import pytest
 from tests.rows.test_change_envelopes import DECIMAL, GONE, SOURCE
 
 from rivermouth import names
@@ -183,6 +184,7 @@ def messages_of(spark, kind, columns, values):
     return [row[names.MESSAGE] for row in sorted(explained, key=itemgetter(names.OFFSET))]
 
 
+@pytest.mark.long
 def test_a_value_that_does_not_fit_is_told_with_what_would(spark):
     wrong = []
     cases = {}

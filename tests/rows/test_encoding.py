@@ -17,6 +17,7 @@ from rivermouth.encoding.fields import unwritable
 from rivermouth.encoding.framing import frame
 from rivermouth.formats.avro import Avro
 from rivermouth.formats.protobuf import Protobuf
+from rivermouth.schemas.refused import SchemaRefused
 
 AT = dt.datetime(2026, 1, 31, 12, 0, 0, 123456)
 AVRO = {
@@ -132,18 +133,18 @@ def test_protobuf_is_read_as_it_was_written(spark, descriptor):
 
 
 @pytest.mark.parametrize(
-    ("ddl", "told"),
+    ("ddl", "told", "fix"),
     [
-        ("ID bigint", "the schema has a field 'id', and there is no such column: did you mean 'ID'?"),
-        ("id string", "the field 'id' is bigint, and the column is string: CAST(id AS bigint)"),
-        ("id decimal(20,0)", "the field 'id' is bigint, and the column is decimal(20,0): CAST(id AS bigint)"),
+        ("ID bigint", "the schema has a field 'id', and there is no such column", "did you mean 'ID'?"),
+        ("id string", "the field 'id' is bigint, and the column is string", "CAST(id AS bigint)"),
+        ("id decimal(20,0)", "the field 'id' is bigint, and the column is decimal(20,0)", "CAST(id AS bigint)"),
     ],
 )
-def test_columns_that_are_not_the_fields_are_told(spark, ddl, told):
+def test_columns_that_are_not_the_fields_are_told(spark, ddl, told, fix):
     schema = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
-    with pytest.raises(ValueError) as refused:
+    with pytest.raises(SchemaRefused) as refused:
         avro(schema).encoded(spark, StructType.fromDDL(ddl))
-    assert str(refused.value) == told
+    assert (str(refused.value), refused.value.fix) == (told, fix)
 
 
 def failure(spark, form, rows):

@@ -41,6 +41,7 @@ ORDER = "id bigint NOT NULL, amount decimal(6,2), at timestamp, tags array<strin
 AT = dt.datetime(2026, 1, 1, 0, 0, 0, 1)
 
 
+@pytest.mark.long
 def test_beans_records_avro_and_trees_are_rows(known):
     more = ", counts map<string,bigint>, place struct<city: string NOT NULL, street: string>, paid boolean"
     (bean,) = outcomes(known, form(ORDER + more), [b"bean"])

@@ -104,6 +104,7 @@ def test_keys_may_be_several_have_other_names_or_be_fields_and_metadata_columns(
     assert flow.table().columns[:3] == ["id", "area", "weight"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sink", ["upsert", "history"])
 def test_keyed_tables_take_deletions_whatever_the_lookup_finds(sink, spark, customers, run_flow):
     kind = {"type": sink, "keys": ["id"], "sequence_by": "amount", "apply_as_deletes": "op = 'D'"}
@@ -176,6 +177,7 @@ def test_a_lookup_that_cannot_be_used_is_refused(rows, fields, text, spark, run_
     assert str(raised.value) == text.format(place=place)
 
 
+@pytest.mark.long
 def test_a_table_that_is_not_there_and_one_that_lost_a_column_stop_the_flow_and_nothing_is_lost(
     spark, customers, run_flow
 ):

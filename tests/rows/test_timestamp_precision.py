@@ -111,6 +111,7 @@ def test_the_message_of_a_refused_time_names_the_setting(spark, name):
     assert "timestamp_precision: truncate cuts off" in message
 
 
+@pytest.mark.long
 def test_it_is_said_for_times_within_columns_too(spark):
     schema = "id int, deep struct<at: timestamp_ntz>, items array<timestamp>, named map<string, timestamp>"
     local = FINE.removesuffix("Z")

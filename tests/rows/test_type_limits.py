@@ -14,6 +14,7 @@ from functools import reduce
 
 import fastavro
 import msgpack
+import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 from tests.rows.formats import frame
@@ -286,6 +287,7 @@ FORMS = {
 OF_MYSQL = {"debezium", "canal", "maxwell"}
 
 
+@pytest.mark.long
 def test_a_value_fits_or_not_in_whichever_format_it_comes(spark):
     frames, wanted = [], {}
     for label, (settings, sent) in FORMS.items():

@@ -50,6 +50,7 @@ def told(spark, kind, rows, schema=SCHEMA, **settings):
     )
 
 
+@pytest.mark.long
 def test_they_are_null_where_it_is_said_and_else_refused(spark):
     rows = [*ROWS, *(row for row, _ in OTHERS)]
     frames = [

@@ -32,8 +32,8 @@ def audit(output: Output, flows: tuple[str, ...], file: str, settings: SettingsC
     nothing, and may run while a flow follows. Exit code 1 if anything is lost, doubled or made up. Each flow is
     reported when it is done; after Ctrl-C the command says which flows were not audited.
 
-    Of a pipeline: compares its tables and dead letters with the ledgers in the tables' logs, without Spark. A query may
-    filter, join and aggregate, so its sources are not read again.
+    Of a pipeline: compares its tables, dead letters and archives of files with their ledgers, without Spark. A query
+    may filter, join and aggregate, so its sources are not read again.
     """
     from rivermouth.pipelines.audit import audited as audited_tables
     from rivermouth.project.api import Project
@@ -128,28 +128,45 @@ class _Reports:
 def pipeline_audit_text(pipeline: str, audits: Sequence[DatasetAudit]) -> str:
     """What was found of the tables of a pipeline, for a person."""
     wrong = sum(1 for each in audits if each.problems)
-    verdict = f"{wrong} of {len(audits)} tables do NOT have what their ledgers say" if wrong else _all_right(audits)
+    audited = [each for each in audits if each.location]
+    what = "tables and archives" if any(each.kind == "sink" for each in audited) else "tables"
+    verdict = (
+        f"{wrong} of {len(audited)} {what} do NOT have what their ledgers say" if wrong else _all_right(audits, what)
+    )
     return "\n".join([f"pipeline {pipeline}: {verdict}", *(line for each in audits for line in _dataset(each))])
 
 
-def _all_right(audits: Sequence[DatasetAudit]) -> str:
+def _all_right(audits: Sequence[DatasetAudit], what: str) -> str:
     if not any(each.entries for each in audits):
         return "nothing to audit, no update has written a table yet"
-    return "its tables have what their ledgers say"
+    return f"its {what} have what their ledgers say"
 
 
 def _dataset(audit: DatasetAudit) -> Iterator[str]:
     counts = audit.counts
     yield ""
-    yield f"{audit.dataset}: {'NOT what the ledger says' if audit.problems else 'as the ledger says'}"
+    if not audit.location:
+        yield f"{audit.dataset}: not audited, because {'; '.join(audit.not_compared)}"
+        return
+    verdict = "NOT what the ledger says" if audit.problems else "as the ledger says"
+    if audit.kind == "sink" and audit.rows is None and not audit.problems:
+        verdict = "the files of its manifests are there"
+    yield f"{audit.dataset}: {verdict}"
     yield f"  {audit.kind.replace('_', ' ')}: {audit.location}"
     yield (
         f"  {count(audit.entries, 'ledger entry')}: {counts.read:,} read, {counts.written:,} written, "
         f"{counts.dropped:,} dropped, {counts.dead_lettered:,} dead-lettered"
     )
-    rows = "rows are not counted" if audit.rows is None else count(audit.rows, "row")
     letters = "" if audit.dead_letters is None else f", {count(audit.dead_letters, 'row')} in the dead letters"
-    yield f"  the table has {rows}{letters}"
+    if audit.kind == "sink":
+        yield (
+            "  the archive's rows are not counted"
+            if audit.rows is None
+            else f"  the archive has {count(audit.rows, 'row')}"
+        )
+    else:
+        rows = "rows are not counted" if audit.rows is None else count(audit.rows, "row")
+        yield f"  the table has {rows}{letters}"
     yield from (f"  not compared: {each}" for each in audit.not_compared)
     yield from (f"  problem: {each}" for each in audit.problems)
 
@@ -164,7 +181,8 @@ def audit_text(audit: FlowAudit) -> str:
     if audit.entry is None:
         return f"{audit.flow}: nothing to audit, it has not run yet"
     if not audit.ranges:
-        return f"{audit.flow}: nothing to audit, {audit.place} and the ledger hold no whole batch in common"
+        none = f"{audit.flow}: nothing to audit, {audit.place} and the ledger hold no whole batch in common"
+        return "\n".join([none, *_sink(audit), *(f"  problem: {problem}" for problem in audit.problems)])
     found, counted = audit.found, audit.counted
     verdict = "every record is in exactly one place" if not audit.problems else "NOT every record is where it belongs"
     lines = [f"{audit.flow}: {verdict}", f"  table: {audit.table}"]
@@ -183,6 +201,7 @@ def audit_text(audit: FlowAudit) -> str:
         f"({counted.dropped:,} counted as dropped)"
     )
     lines.append(f"  {found.doubled:,} doubled, {found.not_in_kafka:,} in the tables that {audit.place} does not show")
+    lines += _sink(audit)
     lines += [f"  problem: {problem}" for problem in audit.problems]
     if audit.state_lost is not None:
         entry, lost = audit.state_lost.entry, lost_text(audit.state_lost.lost)
@@ -190,6 +209,17 @@ def audit_text(audit: FlowAudit) -> str:
     if audit.examples:
         lines.append(f"  for example: {', '.join(audit.examples)}")
     return "\n".join(lines)
+
+
+def _sink(audit: FlowAudit) -> Iterator[str]:
+    """What was found of the topic or the archive of the flow's sink."""
+    sink = audit.sink
+    if sink is None:
+        return
+    if sink.type == "files":
+        rows = "" if sink.rows is None else f", {count(sink.rows, 'row')} compared with the ledger"
+        yield f"  archive {sink.place}: {count(sink.files, 'file')} in {count(sink.batches, 'manifest')}{rows}"
+    yield from (f"  not compared: {each}" for each in sink.not_compared)
 
 
 def _rows(audit: FlowAudit) -> str:

@@ -15,6 +15,7 @@ from pyspark.sql.avro.functions import to_avro
 from rivermouth.decoding.avro import avro_document
 from rivermouth.encoding import fields
 from rivermouth.encoding.framing import frame
+from rivermouth.schemas.refused import SchemaRefused
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -55,7 +56,7 @@ def _check(spark: SparkSession, schema: str, columns: T.StructType) -> None:
     """Makes Spark hold the columns against the schema, which it does with the first row.
 
     Raises:
-        ValueError: It refuses them; the text says why.
+        SchemaRefused: It refuses them.
     """
     # Spark compares the columns with the schema when it writes the first row.
     values = (F.lit(None).cast(each.dataType).alias(each.name) for each in columns)
@@ -65,5 +66,5 @@ def _check(spark: SparkSession, schema: str, columns: T.StructType) -> None:
         # Other errors are of the nulls, and rows may have none.
         found = _REFUSAL.search(str(error))
         if found is not None:
-            msg = f"Spark cannot write the columns by the schema ({found[0]}): change the schema of the sink"
-            raise ValueError(msg) from error
+            detail = f"Spark cannot write the columns by the schema ({found[0]})"
+            raise SchemaRefused(detail, "change the schema of the sink") from error

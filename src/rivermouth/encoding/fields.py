@@ -9,6 +9,7 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.names import did_you_mean, quoted
 from rivermouth.schemas.column_types import nullable
+from rivermouth.schemas.refused import SchemaRefused
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -29,7 +30,7 @@ def message(fields: T.StructType, there: T.StructType, required: Collection[str]
         required: The fields without which there is no message; a row that lacks one ends the job (``unwritable``).
 
     Raises:
-        ValueError: A field has no column, or one whose values it cannot take; the text says which.
+        SchemaRefused: A field has no column, or one whose values it cannot take.
     """
     return F.struct(*(_field(each, there, required).alias(each.name) for each in fields))
 
@@ -37,15 +38,14 @@ def message(fields: T.StructType, there: T.StructType, required: Collection[str]
 def _field(field: T.StructField, there: T.StructType, required: Collection[str]) -> Column:
     if field.name not in there.names:
         fix = did_you_mean(field.name, there.names)
-        msg = f"the schema has a field {field.name!r}, and there is no such column: {fix}"
-        raise ValueError(msg)
+        raise SchemaRefused(f"the schema has a field {field.name!r}, and there is no such column", fix)
     wanted, found = nullable(field.dataType), nullable(there[field.name].dataType)
     column = F.col(quoted(field.name))
     if wanted != found:
         if not _is_wider(wanted, found):
             kinds = f"{wanted.simpleString()}, and the column is {found.simpleString()}"
-            msg = f"the field {field.name!r} is {kinds}: CAST({field.name} AS {wanted.simpleString()})"
-            raise ValueError(msg)
+            fix = f"CAST({field.name} AS {wanted.simpleString()})"
+            raise SchemaRefused(f"the field {field.name!r} is {kinds}", fix)
         column = column.cast(wanted)
     if field.name not in required:
         return column

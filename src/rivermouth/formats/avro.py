@@ -125,9 +125,7 @@ class Avro(WritersFormat, EncodingFormat):
         """
         first = self._written_by is None
         if self._written_by is None:
-            number = None
-            if self.subject is not None:
-                number = schema_registry.id_of(spark, self.access(), self.subject, self.version or 0)
+            number = schema_registry.written_id(spark, self.access, self.subject, self.version)
             self._written_by = (self._schema(spark), number)
         schema, number = self._written_by
         return avro_values.encoded(spark, schema, there, number, check=first)

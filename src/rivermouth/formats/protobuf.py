@@ -108,9 +108,7 @@ class Protobuf(WritersFormat, EncodingFormat):
             ValueError: The columns are not those of the message; the text says why.
         """
         if self._written_by is None:
-            number = None
-            if self.subject is not None:
-                number = schema_registry.id_of(spark, self.access(), self.subject, self.version or 0)
+            number = schema_registry.written_id(spark, self.access, self.subject, self.version)
             self._written_by = protobuf_values.Encoding(self._read(spark), self.message, number)
         return protobuf_values.encoded(self._written_by, there)
 

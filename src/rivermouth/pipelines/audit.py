@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Final
 from rivermouth.domain.query.ledger_rules import broken_rules
 from rivermouth.domain.query.query_entry import NO_COUNTS, QueryCounts, QueryEntry, is_replay
 from rivermouth.pipelines.running.known import KnownDataset, read_known
+from rivermouth.pipelines.running.pipeline import file_name
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.delta_log import read_snapshot
+from rivermouth.ports.lake.archive_reader import SPARK_LOG, ArchiveFiles, Manifest, read_archive
 from rivermouth.ports.lake.lake_reader import LakeReader
 
 if TYPE_CHECKING:
@@ -20,19 +22,22 @@ if TYPE_CHECKING:
     from rivermouth.ports.delta.delta_table import Commit
 
 _TIMEOUT_S: Final = 20.0
+_NOTHING: Final = "the rows that this sink was given are stored nowhere else"
+_NO_PARQUET: Final = "rows of files that are no Parquet are not counted, as that needs Spark"
+_OF_SPARK: Final = "Spark's own log says which files are committed, and it has no counts"
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetAudit:
-    """What an audit found of one table of a pipeline.
+    """What an audit found of one table or sink of a pipeline.
 
     Attributes:
         dataset: Its name, as the pipeline writes it.
-        kind: ``streaming_table`` or ``materialized_view``.
-        location: The folder of its table.
+        kind: ``streaming_table``, ``materialized_view`` or ``sink``.
+        location: The folder of its table, or of the archive of a sink of files; empty for sinks that are not audited.
         entries: Ledger entries that were read, of all flows.
         counts: Where rows went since the table was made or cleared; of a materialized view those of the last refresh.
-        rows: Rows of the table now; None where a file's writer did not count them.
+        rows: Rows of the table or of the archive now; None where they are not known.
         dead_letters: Rows in its dead letters, whatever became of them; None where that cannot be counted.
         not_compared: Why rows and ledger could not be compared, a sentence each.
         problems: What is not as the ledger says, a sentence each.
@@ -74,6 +79,8 @@ def audited(pipeline: Pipeline) -> list[DatasetAudit]:
     Of each entry that the table's log still has: ``read = written + dropped + dead_lettered``; the entries follow each
     other; the totals add up; offsets of Kafka do not go back; its commit has as many rows as it says. The table and its
     dead letters have as many rows as the entries say, where nobody else changed rows. Of a view that is a problem.
+    Of a sink of files: each file of a manifest is there, no other one is, and Parquet has as many rows as its entry
+    says. Of other sinks there is nothing to compare.
 
     Args:
         pipeline: The pipeline.
@@ -83,7 +90,27 @@ def audited(pipeline: Pipeline) -> list[DatasetAudit]:
         LedgerTooNew, LedgerUnreadable: An entry cannot be read.
     """
     reader = LakeReader(pipeline.project.spark_conf, timeout_s=_TIMEOUT_S)
-    return [_audited(reader, known) for known in read_known(reader, pipeline).datasets if known.location]
+    return [
+        _audited(reader, known) if known.location else _sink(reader, known, pipeline.name)
+        for known in read_known(reader, pipeline).datasets
+    ]
+
+
+def _sink(reader: LakeReader, known: KnownDataset, pipeline: str) -> DatasetAudit:
+    why = _not_audited(reader, known)
+    if why is not None:
+        return DatasetAudit(known.dataset, known.kind, "", not_compared=(why,))
+    found = _archived(reader, known, pipeline)
+    return DatasetAudit(
+        known.dataset,
+        known.kind,
+        known.archive,
+        entries=len(found.entries),
+        counts=sum((each.counts for each in found.entries), NO_COUNTS),
+        rows=found.rows,
+        not_compared=found.not_compared,
+        problems=found.problems,
+    )
 
 
 def _audited(reader: LakeReader, known: KnownDataset) -> DatasetAudit:
@@ -204,3 +231,77 @@ def _waiting(log: _Log, letters: Mapping[tuple[str, int], int]) -> Iterator[str]
     for flow, entries in log.entries.items():
         if entries[-1].counts.dead_lettered and (flow, entries[-1].number) not in letters:
             yield f"the dead letters of entry {entries[-1].number} of {flow} come with the next update"
+
+
+@dataclass(frozen=True, slots=True)
+class _ArchiveAudit:
+    """What an audit found of a sink of files.
+
+    Attributes:
+        entries: The ledger entries in its manifests.
+        rows: Of its files; None where they are no Parquet.
+        not_compared: Why rows and ledger could not be compared.
+        problems: What is not as the ledger says, a sentence each.
+    """
+
+    entries: tuple[QueryEntry, ...] = ()
+    rows: int | None = None
+    not_compared: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def _not_audited(reader: LakeReader, known: KnownDataset) -> str | None:
+    """Why a sink cannot be compared with anything; None for an archive of files with manifests."""
+    if not known.archive:
+        return _NOTHING
+    return _OF_SPARK if reader.names(f"{known.archive}/{SPARK_LOG}") else None
+
+
+def _archived(reader: LakeReader, known: KnownDataset, pipeline: str) -> _ArchiveAudit:
+    """What is found of a sink of files with manifests.
+
+    Args:
+        reader: Of the place of the archive.
+        known: The sink.
+        pipeline: The name of the pipeline.
+
+    Raises:
+        LakeNotReadable: The store does not answer, or refuses.
+    """
+    all_entries: list[QueryEntry] = []
+    problems: list[str] = []
+    rows: int | None = 0
+    for flow in known.flows:
+        found = read_archive(reader, known.archive, file_name(f"{pipeline}.{flow}"))
+        entries = [entry for _, entry in _manifest_entries(found, known.archive)]
+        counted = _rows_by_manifest(reader, known.archive, found)
+        problems += [*found.problems(), *broken_rules(entries)]
+        if counted is not None:
+            problems += _row_problems(found, known.archive, counted)
+        rows = None if counted is None or rows is None else rows + sum(counted.values())
+        all_entries += entries
+    return _ArchiveAudit(tuple(all_entries), rows, () if rows is not None else (_NO_PARQUET,), tuple(problems))
+
+
+def _manifest_entries(found: ArchiveFiles, place: str) -> Iterator[tuple[Manifest, QueryEntry]]:
+    for manifest in found.manifests:
+        entry = QueryEntry.from_json(manifest.entry, table=place, version=-1)
+        if entry is not None:
+            yield manifest, entry
+
+
+def _rows_by_manifest(reader: LakeReader, place: str, found: ArchiveFiles) -> dict[int, int] | None:
+    """How many rows the files of each manifest have; None where a file is no Parquet."""
+    if any(each.files and each.format != "parquet" for each in found.manifests):
+        return None
+    return {
+        each.number: sum(reader.parquet_rows(f"{place}/{path}") for path in each.files if path in found.there)
+        for each in found.manifests
+    }
+
+
+def _row_problems(found: ArchiveFiles, place: str, counted: dict[int, int]) -> Iterator[str]:
+    for manifest, entry in _manifest_entries(found, place):
+        said, rows = entry.counts.written if entry.kind == "batch" else 0, counted[manifest.number]
+        if rows != said:
+            yield f"archive: the files of entry {entry.number} of {entry.flow} have {rows:,} rows, and it says {said:,}"

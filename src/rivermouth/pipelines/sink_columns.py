@@ -11,7 +11,7 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.domain.kafka.sink_options import read_options
 from rivermouth.errors import DefinitionInvalid, KafkaOptionRefused, SinkColumnsInvalid
-from rivermouth.ports.lake.file_archive import FORMATS
+from rivermouth.ports.lake.archive_reader import FORMATS
 from rivermouth.rows.file_types import unfit_column, unfit_folder
 
 if TYPE_CHECKING:

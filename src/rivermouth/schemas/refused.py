@@ -20,6 +20,11 @@ class SchemaRefused(ValueError):
         self.fix = fix
 
 
+def fix_of(error: ValueError, otherwise: str) -> str:
+    """The one step that corrects a schema, of the error that refused it; ``otherwise`` where that names none."""
+    return error.fix if isinstance(error, SchemaRefused) else otherwise
+
+
 def unreadable(path: str, error: OSError) -> SchemaRefused:
     """The refusal of a schema whose file cannot be read; names a file of the folder that may be meant."""
     folder = Path(path).parent

@@ -48,16 +48,15 @@ class Tombstones:
         files: Where the table lies.
         location: The table's folder.
         remember_s: So long a key is remembered.
-        forgets: Whether what is remembered for longer is looked for at the first deletion already.
     """
 
-    def __init__(self, files: LakeFiles, location: str, remember_s: float, *, forgets: bool = True) -> None:
+    def __init__(self, files: LakeFiles, location: str, remember_s: float) -> None:
         self._files = files
         self._remember_s = remember_s
         self._exists = False
         # Whether there may be truncations: only this writer adds some.
         self._truncated = True
-        self._forgotten_at: float | None = None if forgets else time.monotonic()
+        self._forgotten_at: float | None = None
         # The newest entry from which on nothing was remembered that was not taken back.
         self._taken_back: int | None = None
         self.location = location

@@ -104,18 +104,22 @@ def heap_size(text: str) -> str:
     Raises:
         ValueError: The text is none, or one with which Spark does not start.
     """
+    if (wrong := heap_problem(text)) is not None:
+        raise ValueError(": ".join(wrong))
+    return text
+
+
+def heap_problem(text: str) -> tuple[str, str] | None:
+    """Why a text is no size of the driver's heap, and what to write instead; None if it is one."""
     match = _MEMORY.match(text.lower())
     if match is None:
-        msg = f"{text!r} is no size of a heap: write a whole number and k, m, g or t, for example 2g"
-        raise ValueError(msg)
+        return f"{text!r} is no size of a heap", "write a whole number and k, m, g or t, for example 2g"
     number, unit, longer = match.groups()
     if longer:
-        msg = f"{text!r} is no size of a heap, as Java has no unit {longer}: write {number}{longer[0]}"
-        raise ValueError(msg)
+        return f"{text!r} is no size of a heap, as Java has no unit {longer}", f"write {number}{longer[0]}"
     if int(number) << _SHIFT[unit] < _LEAST_MIB << _SHIFT["m"]:
-        msg = f"{text} is too little for Spark, which needs {_LEAST_MIB} MiB: write 1g"
-        raise ValueError(msg)
-    return text
+        return f"{text} is too little for Spark, which needs {_LEAST_MIB} MiB", "write 1g"
+    return None
 
 
 HeapSize = Annotated[str, AfterValidator(heap_size), WithJsonSchema({"type": "string", "examples": ["2g", "512m"]})]

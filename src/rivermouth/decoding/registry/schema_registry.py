@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -114,6 +114,23 @@ def id_of(spark: SparkSession, registry: RegistryAccess, subject: str, version: 
     if not isinstance(number, int):
         raise SchemaRegistryFailed(detail=f"it does not say which id version {version} of subject {subject} has")
     return number
+
+
+def written_id(
+    spark: SparkSession, access: Callable[[], RegistryAccess], subject: str | None, version: int | None
+) -> int | None:
+    """The id that values carry which are written by a version of a subject; None where no subject is named.
+
+    Args:
+        spark: Any session.
+        access: How the registry is reached; asked only where a subject is named.
+        subject: The subject.
+        version: Its version.
+
+    Raises:
+        SchemaRegistryFailed: The registry has none, or does not say.
+    """
+    return None if subject is None else id_of(spark, access(), subject, version or 0)
 
 
 def told(error: Exception) -> Exception:

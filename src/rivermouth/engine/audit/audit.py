@@ -19,6 +19,7 @@ from rivermouth.domain.ledger.ledger import Counts
 from rivermouth.domain.ledger.lost_state import ERASED_RECORDS, LostState
 from rivermouth.domain.ledger.offset_ranges import Ranges
 from rivermouth.engine.audit import audit_exploded, audit_keyed
+from rivermouth.engine.audit.audit_sinks import SinkAudit, audit_sink
 from rivermouth.engine.batch import pipeline
 from rivermouth.engine.batch.pipeline import as_coordinates, rows_within, transformed, with_epoch
 from rivermouth.engine.data_loss.decide import found_of
@@ -83,6 +84,7 @@ class FlowAudit:
         state_lost: What is not known any more of these batches, where something is in a wrong place and the state of
             the flow in the lake was deleted.
         examples: ``topic-partition:offset`` of some records in the wrong place; of elements with ``:position``.
+        sink: What was found of the topic or the archive of the flow's sink; None if it only has a table.
     """
 
     flow: str
@@ -99,6 +101,7 @@ class FlowAudit:
     problems: tuple[str, ...] = ()
     state_lost: LostState | None = None
     examples: tuple[str, ...] = ()
+    sink: SinkAudit | None = None
 
 
 def audit_flow(spark: SparkSession, job: FlowJob) -> FlowAudit:
@@ -125,10 +128,16 @@ def audit_flow(spark: SparkSession, job: FlowJob) -> FlowAudit:
             if not (run.position.entry.kind in _UNFINISHED and run.position.counts is None):
                 found, cause = _audited(run), _EXPIRING
                 if found is not None and not _moved_since(run):
-                    return found
+                    return _with_sink(run, found)
                 cause = _EXPIRING if found is None else _REPLAYING
             time.sleep(wait_s)
     raise AuditDisturbed(flow=job.flow.name, cause=cause, entry=run.position.entry.number)
+
+
+def _with_sink(run: FlowRun, told: FlowAudit) -> FlowAudit:
+    sink = audit_sink(run)
+    problems = () if sink is None else sink.problems
+    return dataclasses.replace(told, sink=sink, problems=(*told.problems, *problems))
 
 
 def _moved_since(run: FlowRun) -> bool:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rivermouth.engine.flow.running import FlowRun
     from rivermouth.spec import Flow
 
-_DELIVERS: Final = ("batch", "replay")
+DELIVERS: Final = ("batch", "replay")
 """The kinds of entries whose commits add rows that are records of the topic."""
 
 
@@ -59,13 +59,17 @@ def open_delivery(run: FlowRun) -> None:
 def _opened(run: FlowRun) -> Delivery | None:
     sink, source = run.sink, run.source
     if isinstance(sink, FilesSink):
-        location = sink.location(run.places.lake)
-        archive = Archive(location, sink.format, sink.options, sink.partition_by)
-        return FileArchive(files_for(location, run.spark), archive, run.flow.name)
+        archive = archive_of(run, sink)
+        return FileArchive(files_for(archive.location, run.spark), archive, run.flow.name)
     if isinstance(sink, KafkaSink) and isinstance(source, KafkaSource):
         cluster = {**source.options, "bootstrap.servers": source.bootstrap_servers}
         return KafkaTransactions(run.spark, sink.options_with(cluster), _names(run))
     return None
+
+
+def archive_of(run: FlowRun, sink: FilesSink) -> Archive:
+    """The archive of the flow's sink."""
+    return Archive(sink.location(run.places.lake), sink.format, sink.options, sink.partition_by)
 
 
 def close_delivery(run: FlowRun | None) -> None:
@@ -130,7 +134,7 @@ def _deliver(run: FlowRun, delivery: Delivery, entry: Entry, version: int) -> No
 
 def _rows(run: FlowRun, entry: Entry, version: int) -> DataFrame | None:
     """What is delivered of an entry, in the order of the records that its rows were; None if there is nothing."""
-    if entry.kind not in _DELIVERS:
+    if entry.kind not in DELIVERS:
         return None
     found = added_rows(run.spark, run.files, run.places.table, version)
     if found is None:

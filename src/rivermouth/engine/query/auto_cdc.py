@@ -53,7 +53,6 @@ _COORDINATES: Final = T.StructType(
         T.StructField(names.EPOCH_COLUMN, T.IntegerType()),
     ]
 )
-_FORGETS_EVERY: Final = 50
 REMEMBER_S: Final = 2 * 86400.0
 """So long deleted keys are remembered, unless ``pipelines.cdc.tombstoneGCThresholdInSeconds`` says another time."""
 
@@ -116,13 +115,7 @@ def open_target(
         backing=QueryLedger(context.files, location, f"{context.places.side_file}.cdc", flow=context.flow),
         backing_id=state.table_id,
         columns=state.columns,
-        tombstones=Tombstones(
-            context.files,
-            f"{context.places.table}/{_DELETED}",
-            remember_s,
-            # Looked for at each start it would cost more than a small batch.
-            forgets=run.position.entry.number % _FORGETS_EVERY == _FORGETS_EVERY - 1,
-        ),
+        tombstones=Tombstones(context.files, f"{context.places.table}/{_DELETED}", remember_s),
     )
 
 

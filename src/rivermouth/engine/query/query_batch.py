@@ -84,13 +84,27 @@ def process(frame: DataFrame, batch_id: int, query_id: str, run: QueryRun) -> No
     )
     context.step("written")
     run.position, counts = position, position.entry.counts
-    if commit.rows_written is not None and commit.rows_written != counts.written:
-        detail = f"{commit.rows_written} rows in the table, {counts.written} were counted"
-        raise CountsDisagree(flow=context.flow, entry=entry.number, detail=f"{detail}; is the query deterministic?")
+    check_counts(commit.rows_written, run)
     # 5 dead letters
     if counts.dead_lettered:
         write_dead_letters(routed, run)
     report_batch(counts, started, run)
+
+
+def check_counts(written: int | None, run: QueryRun) -> None:
+    """Nothing, if the commit of the newest entry has as many rows as the entry says.
+
+    Args:
+        written: Rows of the commit; None where it does not say.
+        run: The flow, with that entry.
+
+    Raises:
+        CountsDisagree: It has others.
+    """
+    entry = run.position.entry
+    if written is not None and written != entry.counts.written:
+        detail = f"{written} rows in the table, {entry.counts.written} were counted; is the query deterministic?"
+        raise CountsDisagree(flow=run.context.flow, entry=entry.number, detail=detail)
 
 
 def report_batch(counts: QueryCounts, started: float, run: QueryRun) -> None:

@@ -12,10 +12,10 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from rivermouth import names
 from rivermouth.domain.delta.merge_report import way
-from rivermouth.engine.query.query_batch import merge_rows, report_batch, write_dead_letters
+from rivermouth.engine.query.query_batch import check_counts, merge_rows, report_batch, write_dead_letters
 from rivermouth.engine.query.query_table import conformed
 from rivermouth.engine.query.streaming import failure
-from rivermouth.errors import CountsDisagree, RivermouthError
+from rivermouth.errors import RivermouthError
 from rivermouth.names import quoted
 from rivermouth.ports.internals.observed import Observed
 from rivermouth.ports.internals.persisted import computed, held_bytes
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from rivermouth.domain.query.refresh_decision import Decision
     from rivermouth.domain.query.view_rules import Way
     from rivermouth.engine.query.query_run import QueryRun
-    from rivermouth.ports.delta.delta_table import Commit
     from rivermouth.ports.internals.query_plans import ViewPlan
 
 _NEW: Final = "__new"
@@ -111,19 +110,11 @@ def _write(frame: DataFrame, entry: QueryEntry, run: QueryRun, *, replaces: bool
     )
     context.step("written")
     run.position = position
-    _check(commit, commit.rows_written, run)
+    check_counts(commit.rows_written, run)
     if replaces:
         context.dead_letters.forget_before(frame.sparkSession, position.entry)
     if position.entry.counts.dead_lettered:
         write_dead_letters(routed, run)
-
-
-def _check(commit: Commit, written: int | None, run: QueryRun) -> None:
-    counts = run.position.entry.counts
-    if written is not None and written != counts.written:
-        detail = f"{written} rows in version {commit.version} of the table, {counts.written} were counted"
-        detail += "; is the query deterministic?"
-        raise CountsDisagree(flow=run.context.flow, entry=run.position.entry.number, detail=detail)
 
 
 def _changed(
@@ -179,7 +170,7 @@ def _merge(new: DataFrame, keys: DataFrame, columns: Sequence[str], entry: Query
         context.step("write")
         commit = merge_rows(ready, told["rows"], plan, entry, run)
         context.step("written")
-        _check(commit, commit.metrics.get("numTargetRowsInserted"), run)
+        check_counts(commit.metrics.get("numTargetRowsInserted"), run)
 
 
 def _is_group(columns: Sequence[str]) -> Column:

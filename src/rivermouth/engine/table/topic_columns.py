@@ -8,6 +8,7 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
 from rivermouth.errors import LayoutInvalid
+from rivermouth.schemas.refused import fix_of
 from rivermouth.sinks.kafka import TOPIC_COLUMN
 
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ def check_topic_columns(
             try:
                 sink.encoding.encoded(spark, columns)
             except ValueError as error:
-                detail, _, fix = str(error).rpartition(": ")
-                raise LayoutInvalid(flow=flow.name, detail=detail, fix=fix).about("sink", "format") from error
+                fix = fix_of(error, "change the schema of the sink")
+                raise LayoutInvalid(flow=flow.name, detail=str(error), fix=fix).about("sink", "format") from error
 
 
 def _check_named(flow: Flow, sink: KafkaSink, columns: T.StructType, setting: str, name: str) -> None:

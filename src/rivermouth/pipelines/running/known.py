@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rivermouth.domain.kafka.read_topics import ReadTopics, read_topics
 from rivermouth.errors import LakeNotReadable
+from rivermouth.ports.lake.archive_reader import FORMATS
 
 if TYPE_CHECKING:
     from rivermouth.pipelines.graph import Node
@@ -34,6 +35,7 @@ class KnownDataset:
         side_files: By flow the copy of its newest ledger entry.
         expectations: By name the condition and the action.
         views: The same of the views that its queries read as streams, by view.
+        archive: The folder of a sink of files; empty for others.
     """
 
     dataset: str
@@ -44,6 +46,7 @@ class KnownDataset:
     side_files: dict[str, str]
     expectations: dict[str, tuple[str, str]]
     views: dict[str, dict[str, tuple[str, str]]]
+    archive: str = ""
 
     @property
     def dead_letters(self) -> str:
@@ -91,7 +94,15 @@ def _known(loaded: Loaded, node: Node) -> KnownDataset:
             for each in _views(loaded, node)
             if (found := _expectations(each))
         },
+        archive=_archive(loaded, node),
     )
+
+
+def _archive(loaded: Loaded, node: Node) -> str:
+    if node.sink is None or (node.sink.format or "").lower() not in FORMATS:
+        return ""
+    path = next((value for key, value in node.sink.options.items() if key.lower() == "path"), "")
+    return loaded.pipeline.located(path).rstrip("/")
 
 
 def _expectations(node: Node) -> dict[str, tuple[str, str]]:

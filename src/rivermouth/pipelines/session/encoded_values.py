@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rivermouth.errors import DefinitionInvalid, ProjectProblems, RivermouthError
 from rivermouth.pipelines.session.decoded_records import detail_of, flow_of
+from rivermouth.schemas.refused import SchemaRefused, fix_of
 from rivermouth.sinks.kafka import KafkaSink
 
 if TYPE_CHECKING:
@@ -41,8 +42,7 @@ def encoded(
     except RivermouthError as error:
         raise _of_flow(reads, at, error) from error
     except ValueError as error:
-        detail, _, fix = str(error).rpartition(": ")
-        raise _invalid(reads, at, detail, fix) from error
+        raise _invalid(reads, at, str(error), fix_of(error, "change the schema")) from error
 
 
 def _format(pipeline: Pipeline, settings: str | Mapping[str, Any]) -> EncodingFormat:
@@ -50,8 +50,8 @@ def _format(pipeline: Pipeline, settings: str | Mapping[str, Any]) -> EncodingFo
     made = flow_of(pipeline, {"format": "raw", "sink": sink}).sink
     found = made.encoding if isinstance(made, KafkaSink) else None
     if found is None:
-        msg = "it makes no JSON: to_json(struct('*')) of Spark"
-        raise ValueError(msg)
+        detail, fix = "it makes no JSON", "to_json(struct('*')) of Spark"
+        raise SchemaRefused(detail, fix)
     return found
 
 

@@ -134,13 +134,17 @@ class Broker(DevServer):
         }
         broker.wait_until(lambda: _answers(client_config), ready.timeout_s)
         if secure:
-            broker.listeners = broker_security.listeners(broker.data_dir, secured_ports)
-            try:
-                broker_security.add_user(client_config)
-            except BaseException:
-                broker.kill()
-                raise
+            broker._open_listeners(secured_ports, client_config)
         return broker
+
+    def _open_listeners(self, ports: Sequence[int], client_config: Mapping[str, str | int]) -> None:
+        """Makes a user for the listeners at these ports; ends the broker where that fails."""
+        self.listeners = broker_security.listeners(self.data_dir, ports)
+        try:
+            broker_security.add_user(client_config)
+        except BaseException:
+            self.kill()
+            raise
 
 
 def _command(heap: str, folder: Path, *arguments: str, main: str = "kafka.Kafka") -> list[str]:

@@ -16,18 +16,13 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
+from rivermouth.ports.lake.archive_reader import MANIFESTS, PLAN, STAGED
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from rivermouth.ports.lake.lake_files import LakeFiles
 
-FORMATS: Final = ("parquet", "orc", "avro", "csv", "json")
-MANIFESTS: Final = "_manifests"
-"""The folder of the manifests; readers of folders leave out names that begin so."""
-STAGED: Final = "_staged"
-SPARK_LOG: Final = "_spark_metadata"
-"""The folder in which Spark's own file sink keeps which files are committed."""
-_PLAN: Final = "plan"
 _SUFFIX: Final = re.compile(r"[-.]c\d+(\..+)$")
 
 
@@ -112,7 +107,7 @@ class FileArchive:
         moves = {each: self._target(each, number, index) for index, each in enumerate(staged)}
         plan = {"number": number, "moves": moves, "entry": entry}
         # From here on the batch is decided.
-        self._files.write(f"{self._staged}/{_PLAN}", json.dumps(plan))
+        self._files.write(f"{self._staged}/{PLAN}", json.dumps(plan))
         self._complete()
         self._number = number
 
@@ -124,7 +119,7 @@ class FileArchive:
         """Nothing: no file is open."""
 
     def _complete(self) -> None:
-        text = self._files.read(f"{self._staged}/{_PLAN}")
+        text = self._files.read(f"{self._staged}/{PLAN}")
         if text is None:
             return
         plan, left = json.loads(text), set(self._found(self._staged))

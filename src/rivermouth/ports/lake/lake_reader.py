@@ -123,6 +123,21 @@ class LakeReader:
         except (OSError, ValueError, ImportError) as error:
             raise LakeNotReadable(place=path, detail=_reason(error)) from error
 
+    def parquet_rows(self, path: str) -> int:
+        """How many rows a Parquet file says that it has.
+
+        Raises:
+            LakeNotReadable: It is not there, is no Parquet, or the store does not answer.
+        """
+        from pyarrow.parquet import ParquetFile  # noqa: PLC0415 - a local lake never pays for this import
+
+        try:
+            system, place = self._opened(path)
+            with system.open_input_file(place) as file:
+                return int(ParquetFile(file).metadata.num_rows)
+        except (OSError, ValueError, ImportError) as error:
+            raise LakeNotReadable(place=path, detail=_reason(error)) from error
+
     def _opened(self, path: str) -> tuple[FileSystem, str]:
         """The file system of a path, and the path as it wants it."""
         if is_local(path):

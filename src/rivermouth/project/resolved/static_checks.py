@@ -29,7 +29,7 @@ from rivermouth.project.file.yaml_source import Path
 from rivermouth.project.resolved.resolved_project import ResolvedProject
 from rivermouth.sinks.kafka import KafkaSink
 from rivermouth.spec import Flow, reads_registry
-from rivermouth.spec.values import heap_size
+from rivermouth.spec.values import heap_problem
 
 MAX_TOPIC_CHARACTERS: Final = 249
 _TOPIC: Final = re.compile(r"^[A-Za-z0-9._-]+$")
@@ -142,12 +142,10 @@ def _kafka(project: ResolvedProject) -> Iterator[RivermouthError]:
 def _spark(project: ResolvedProject) -> Iterator[RivermouthError]:
     """The heap of the driver, where it is written as Spark's own option."""
     size = project.spark_conf.get(_DRIVER_MEMORY)
-    try:
-        if size is not None:
-            heap_size(size)
-    except ValueError as error:
+    wrong = None if size is None else heap_problem(size)
+    if wrong is not None:
         path: Path = ("spark", "conf", _DRIVER_MEMORY)
-        detail, _, fix = str(error).rpartition(": ")
+        detail, fix = wrong
         yield _invalid(project, path, f"{words(path)}: {detail}", fix)
 
 

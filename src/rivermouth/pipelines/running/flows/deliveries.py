@@ -8,7 +8,8 @@ from rivermouth.domain.kafka.sink_options import read_options
 from rivermouth.pipelines.running.pipeline import file_name
 from rivermouth.pipelines.sink_columns import partition_columns
 from rivermouth.ports.kafka.kafka_transactions import KafkaTransactions, SinkNames
-from rivermouth.ports.lake.file_archive import FORMATS, SPARK_LOG, Archive, FileArchive
+from rivermouth.ports.lake.archive_reader import FORMATS, SPARK_LOG
+from rivermouth.ports.lake.file_archive import Archive, FileArchive
 from rivermouth.ports.lake.lake_files import files_for
 from rivermouth.rows import kafka_records
 
