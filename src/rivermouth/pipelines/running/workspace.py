@@ -39,6 +39,7 @@ from rivermouth.pipelines.spec import Query, SourceLine, SqlQuery
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.internals import sessions
 from rivermouth.ports.internals import settings as internals
+from rivermouth.ports.internals.query_plans import with_fresh_files
 from rivermouth.ports.kafka.kafka_ends import KafkaEnds
 from rivermouth.ports.kafka.kafka_source import FETCH_MAX_WAIT_MS
 from rivermouth.rows import row_expectations
@@ -134,6 +135,7 @@ class Workspace(Reader):
             finally:
                 self._reads.pop()
             decoded = decoded_records.used_once(reads, frame)
+            frame = with_fresh_files(frame) if frame.isStreaming else frame
         read = tuple(reads.found.values())
         return Evaluated(frame, read, tuple(reads.views), decoded, frozenset(reads.shared), tuple(reads.kafka))
 
