@@ -8,6 +8,8 @@ from collections import Counter
 import pytest
 from tests.crashes import oracle
 
+from rivermouth.engine.audit.audit import audit_flow
+
 STEPS = ("write", "written", "deliver", "sent", "delivered", "bury", "settle")
 STATES = pytest.mark.parametrize("state", [pytest.param("kept", marks=pytest.mark.long), "deleted"])
 
@@ -40,3 +42,7 @@ def end_at_each_step(scene, spark, state, delivered):
     assert scene.drain(spark).error is None
     compare("the last")
     assert scene.audit().is_clean
+    # What users run looks into the sink too.
+    found = audit_flow(spark, scene.order)
+    assert (found.problems, found.sink.not_compared) == ((), ())
+    assert found.sink.rows == len(oracle.rows_of(scene.table))

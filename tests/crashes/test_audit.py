@@ -8,7 +8,7 @@ import shutil
 import uuid
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
 from delta.tables import DeltaTable
 from pyspark.sql.functions import col, lit
 from tests.crashes import oracle
@@ -297,6 +297,45 @@ def test_an_archive_has_the_files_and_rows_that_its_manifests_and_the_ledger_say
     staged.write_text(json.dumps({"number": 2, "moves": moves, "entry": body["entry"]}))
     waiting = f"the rows of ledger entries from {entry} on: the next run writes them into the archive"
     assert sink_of() == dataclasses.replace(whole, batches=2, files=2, rows=3, not_compared=(waiting,))
+
+
+def test_a_topic_has_each_row_once_whose_headers_say_which_it_is(broker, tmp_path, topic, spark):
+    scene, out = Scene.make(broker, tmp_path, partitions=2), topic()
+    headers = {"from": "kafka_topic", "partition": "kafka_partition", "at": "kafka_offset"}
+    scene.options |= {"sink": {"type": "kafka", "topic": out, "key": "name", "headers": headers}, "expectations": ()}
+    for partition in (0, 1):
+        scene.send(b'{"id": 1, "name": "x"}', b'{"id": 2}', b"no JSON", b'{"id": 3}', partition=partition)
+    assert scene.drain(spark).error is None
+
+    def sink_of():
+        found = audit_flow(spark, scene.order)
+        assert found.problems == found.sink.problems
+        return found.sink
+
+    whole = SinkAudit("kafka", out, rows=6)
+    assert sink_of() == whole
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer.produce(out, b"of another program", headers=[("from", b"elsewhere")])
+    producer.produce(out, b"again", headers=[("from", scene.topic.encode()), ("partition", b"1"), ("at", b"3")])
+    assert producer.flush(30) == 0
+    twice = f"topic {out}: rows there more than once: 1"
+    assert sink_of() == dataclasses.replace(whole, rows=7, problems=(twice,))
+    # As if the topic had never got them: rows of the table that no record names.
+    without_a_trace(scene, lambda location: add_a_row(spark, location, like=("kafka_partition = 0", 2)))
+    missing = f"topic {out}: rows missing: 1"
+    found = audit_flow(spark, scene.order)
+    assert found.sink == dataclasses.replace(whole, rows=7, problems=(twice, missing))
+    admin, first = scene.admin, TopicPartition(out, 0, 1)
+    admin.delete_records([first])[first].result(30)
+    why = f"topic {out}: whether rows are missing, because Kafka has deleted the first ones of its records"
+    assert audit_flow(spark, scene.order).sink.not_compared == (why,)
+
+
+def add_a_row(spark, location, *, like):
+    """Adds a copy of the first row of a condition, at another offset."""
+    condition, offset = like
+    row = spark.read.format("delta").load(location).where(condition).limit(1).localCheckpoint()
+    row.withColumn("kafka_offset", lit(offset).cast("bigint")).write.format("delta").mode("append").save(location)
 
 
 def test_a_flow_that_never_ran(make_scene, spark):

@@ -17,7 +17,8 @@ from tests.pipelines.conftest import records
 def scene(broker, tmp_path, topic):
     made = Scene.make(broker, tmp_path, partitions=2)
     out = topic(partitions=3)
-    sink = {"type": "kafka", "topic": out, "key": "name", "headers": {"from": "kafka_topic"}}
+    headers = {"from": "kafka_topic", "partition": "kafka_partition", "at": "kafka_offset"}
+    sink = {"type": "kafka", "topic": out, "key": "name", "headers": headers}
     made.options |= {"sink": sink}
     return made
 

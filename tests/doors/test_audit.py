@@ -41,7 +41,8 @@ def test_before_and_after_a_run_and_with_dead_letters_lost(shop):
         f"  audited: entries 1 to 1, {topic}-0:0..5\n"
         "  5 records in Kafka: 5 in the table, 0 in the dead letters, 0 in neither (0 counted as dropped)\n"
         "  0 doubled, 0 in the tables that Kafka does not show\n"
-        f"  not compared: topic {out}: records have no ids that say which rows of the table they are\n"
+        f"  not compared: topic {out}: without headers: {{kafka_topic: kafka_topic, kafka_partition: kafka_partition, "
+        "kafka_offset: kafka_offset} in the sink, records do not say which rows they are\n"
     )
     whole = (
         "orders: every record is in exactly one place\n"

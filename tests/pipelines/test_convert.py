@@ -409,6 +409,7 @@ CREATE STREAMING TABLE grouped AS SELECT key, count(*) AS n FROM STREAM(raw) GRO
 CREATE STREAMING TABLE computed AS SELECT upper(CAST(value AS STRING)) AS value FROM STREAM(raw);
 CREATE STREAMING TABLE whole AS SELECT from_json(CAST(value AS STRING), 'id bigint') AS doc FROM STREAM(raw);
 CREATE STREAMING TABLE outside AS SELECT * FROM STREAM other.t;
+CREATE STREAMING TABLE decoded AS SELECT id FROM STREAM read_kafka(subscribe => 'a', format => 'raw');
 """
 
 
@@ -476,6 +477,7 @@ def test_the_tables_that_are_flows_and_why_the_others_are_none():
         "shop.sql:17: computed is no flow: a column is computed of Kafka's columns: upper(CAST(value AS STRING))",
         "shop.sql:18: whole is no flow: the document is one column, doc: select doc.*",
         "shop.sql:19: outside is no flow: it reads the table other.t, and not Kafka",
+        "shop.sql:20: decoded is no flow: it decodes records within read_kafka",
     ]
 
 

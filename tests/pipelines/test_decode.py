@@ -1,6 +1,7 @@
 """Records that a query decodes by the formats of flows: rows, and dead letters with the reasons of flows."""
 
 import pytest
+from confluent_kafka import Producer
 
 from rivermouth.cli.letter_text import row_json, row_text
 from rivermouth.cli.main import invoke
@@ -164,7 +165,7 @@ WRONG = (
     (
         "decode(spark.read.schema(RECORDS).json('in'), JSON)",
         "the frame is no stream",
-        "read the records with spark.readStream",
+        "read the records with spark.readStream, or STREAM read_kafka(...)",
     ),
     (
         "decode(records().dropDuplicates(['key']), JSON)",
@@ -220,3 +221,63 @@ def test_what_cannot_be_decoded_is_refused_at_its_line(folder):
         "[DEFINITION_INVALID] flow copied: sink out has no dead letters, and its query decodes records"
         f"{AT.format(line=16)}decode in a table, and let the flow of the sink read that table"
     )
+
+
+SQL = """
+CREATE STREAMING TABLE orders (CONSTRAINT counted EXPECT (id <> 9) ON VIOLATION DROP ROW) AS
+SELECT id, total, kafka_offset
+FROM STREAM read_kafka(
+  bootstrapServers => '${servers}', subscribe => '${topic}', startingOffsets => 'earliest',
+  format => 'json', schema => 'id bigint, total double', null_values => 'dead_letter'
+);
+
+CREATE TEMPORARY VIEW parted AS SELECT * FROM STREAM(read_kafka(
+  `kafka.bootstrap.servers` => '${servers}', subscribe => '${topic}', startingOffsets => 'earliest',
+  format => map('type', 'json', 'schema', 'id bigint, total double', 'framing', 'plain'),
+  metadata_columns => array('kafka_offset', 'kafka_partition'), null_values => 'drop'
+));
+CREATE STREAMING TABLE sums AS SELECT id, kafka_partition FROM STREAM(parted) WHERE total > 0;
+"""
+"""The same settings in SQL."""
+
+
+def test_records_are_decoded_in_sql(folder, topic, broker):
+    servers, name = broker.bootstrap_servers, topic()
+    producer = Producer({"bootstrap.servers": servers})
+    for place, value in enumerate(VALUES):
+        producer.produce(name, value, key=f"k{place}")
+    producer.flush(30)
+    folder.write("src/a.sql", SQL.replace("${servers}", servers).replace("${topic}", name))
+    found = folder.run()
+    assert texts(found) == dict.fromkeys(found)
+    assert found["orders"].counts == QueryCounts(6, 2, 1, 3, expectations={"counted": 1})
+    assert folder.rows("default.orders") == [(1, 1.5, 0), (2, 200.0, 4)]
+    refused_records = folder.rows("default.orders__dead_letters", "kafka_offset, reason, field, kafka_value")
+    assert refused_records == [
+        (1, "FIELD_TYPE", "id", b'{"id": "x"}'),
+        (2, "INVALID_JSON", None, b"nothing"),
+        (3, "NULL_VALUE", None, None),
+    ]
+    assert folder.rows("default.sums") == [(1, 0), (2, 0)]
+    assert {each.problems for each in audited(folder.pipeline())} == {()}
+    for call, at, detail, fix in (
+        (
+            "STREAM read_kafka(subscribe => 'a', format => 'jsn')",
+            "2:13",
+            "unknown format 'jsn'",
+            "did you mean 'json'?",
+        ),
+        (
+            "read_kafka(subscribe => 'a', format => 'json', schema => 'id bigint')",
+            "2:6",
+            "the frame is no stream",
+            "read the records with spark.readStream, or STREAM read_kafka(...)",
+        ),
+    ):
+        folder.write("src/a.sql", f"CREATE STREAMING TABLE t AS SELECT *\nFROM {call};")
+        with pytest.raises(DefinitionInvalid) as refused:
+            commands.validate(folder.pipeline())
+        text = (
+            f"[DEFINITION_INVALID] decode of t: {detail}; the pipeline was not run\n  at: src/a.sql:{at}\n  hint: {fix}"
+        )
+        assert str(refused.value) == text

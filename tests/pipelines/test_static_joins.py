@@ -16,6 +16,17 @@ from pyspark import pipelines as dp
 def orders():
     stream = spark.readStream.schema("id bigint, customer bigint").json("in")
     return stream.join(spark.read.table("silver.customers"), "customer", "left").select("id", "name")
+
+@dp.temporary_view
+def prices():
+    return spark.read.parquet("prices")
+
+@dp.table(spark_conf={"pipelines.trigger.interval": "500 ms"})
+def priced():
+    stream = spark.readStream.schema("id bigint, day string").json("sales")
+    rates = spark.read.schema("id bigint, rate int").csv("rates")
+    joined = stream.join(spark.read.table("prices"), ["id", "day"], "left").join(rates, "id", "left")
+    return joined.select("id", "price", "rate")
 """
 
 
@@ -27,7 +38,7 @@ def test_each_batch_sees_the_newest_version_and_waits_for_a_table_that_is_gone(f
         frame.write.format("delta").mode("overwrite").save(str(customers))
 
     events, hooks, outcomes = [], RunHooks(), []
-    folder.write("src/a.py", SOURCE)
+    folder.write("src/a.py", SOURCE.partition("@dp.temporary_view")[0])
     write((1, "Ada"))
     folder.feed("in/1.json", {"id": 1, "customer": 1}, {"id": 2, "customer": 2})
     options = commands.UpdateOptions(follow=True, listener=events.append)
@@ -68,3 +79,76 @@ def test_each_batch_sees_the_newest_version_and_waits_for_a_table_that_is_gone(f
     assert [*said.flows[0].joined.values()] == [1]
     (planned,) = folder.plan()["orders"].flows
     assert planned.reason.endswith("; with table silver.customers at version 1 or newer")
+
+
+def test_each_batch_and_each_update_reads_the_files_that_are_there(folder, spark):
+    source, _, rest = SOURCE.partition("@dp.table")
+    folder.write("src/a.py", source + "@dp.temporary_view" + rest.partition("@dp.temporary_view")[2])
+
+    def prices(*rows, mode="overwrite"):
+        frame = spark.createDataFrame(rows, "id bigint, price int, day string")
+        frame.write.partitionBy("day").mode(mode).parquet(str(folder.folder / "prices"))
+
+    hooks, outcomes, events, found = RunHooks(), [], [], []
+    options = commands.UpdateOptions(follow=True, listener=events.append)
+    work = threading.Thread(
+        target=lambda: outcomes.extend(commands.run(folder.pipeline(), options, hooks)), daemon=True
+    )
+
+    def until(holds):
+        deadline = time.monotonic() + 120
+        while not holds():
+            assert work.is_alive()
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+
+    def sold(number, *wanted):
+        folder.feed(f"sales/{number}.json", {"id": 1, "day": "mon"}, {"id": 2, "day": "tue"})
+        found.extend(wanted)
+        until(lambda: len(seen()) >= len(found))
+        assert seen() == sorted(found, key=repr), number
+
+    def waits():
+        return [each.error for each in events if hasattr(each, "wait_s")]
+
+    def seen():
+        place = folder.folder / "lake/default/priced/_delta_log/00000000000000000000.json"
+        return folder.rows("default.priced") if place.exists() else []
+
+    prices((1, 10, "mon"))
+    folder.write("rates/1.csv", "1,7\n")
+    folder.feed("sales/0.json")
+    work.start()
+    sold(1, (1, 10, 7), (2, None, None))
+    # a partition that is new, and a file
+    prices((2, 20, "tue"), mode="append")
+    folder.write("rates/2.csv", "2,8\n")
+    sold(2, (1, 10, 7), (2, 20, 8))
+    # other files, and those of before are gone
+    prices((1, 11, "mon"), (2, 21, "tue"))
+    folder.write("rates/2.csv", "2,9\n")
+    sold(3, (1, 11, 7), (2, 21, 9))
+    # a folder is gone, and comes back
+    assert not waits()
+    for name in ("prices", "rates"):
+        shutil.move(folder.folder / name, folder.folder / "aside")
+        folder.feed(f"sales/{name}.json", {"id": 1, "day": "mon"})
+        until(waits)
+        assert str(waits()[0]) == (
+            f"[STATIC_TABLE_MISSING] flow priced reads table {name} in each batch, and it is not at "
+            f"{folder.folder / name} any more; the batch was not written\n"
+            "  at: src/a.py:8\n"
+            "  hint: rivermouth run, once the table is there again: the batch is read again"
+        )
+        assert seen() == sorted(found, key=repr)
+        shutil.move(folder.folder / "aside", folder.folder / name)
+        found.append((1, 11, 7))
+        until(lambda: seen() == sorted(found, key=repr))
+        events.clear()
+    hooks.stop.ask()
+    work.join(60)
+    assert [(each.dataset, each.result) for each in outcomes] == [("priced", "completed")]
+    prices((1, 12, "mon"))
+    folder.feed("sales/4.json", {"id": 1, "day": "mon"})
+    assert folder.run()["priced"].counts.written == 1
+    assert seen() == sorted([*found, (1, 12, 7)], key=repr)

@@ -219,6 +219,8 @@ def _sink(audit: FlowAudit) -> Iterator[str]:
     if sink.type == "files":
         rows = "" if sink.rows is None else f", {count(sink.rows, 'row')} compared with the ledger"
         yield f"  archive {sink.place}: {count(sink.files, 'file')} in {count(sink.batches, 'manifest')}{rows}"
+    elif sink.rows is not None:
+        yield f"  topic {sink.place}: {count(sink.rows, 'record')} compared with the table"
     yield from (f"  not compared: {each}" for each in sink.not_compared)
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 HEADERS: Final = "array<struct<key:string,value:binary>>"
 ID_HEADER: Final = "rivermouth-id"
 """Of records that may come twice: the same for each copy of a record."""
+_BATCH_DIGITS: Final = 16
 KEYLESS: Final = (
     "its rows have no key: Kafka spreads them over the partitions, one may get more than others, and rows of one thing "
     "are not in order"
@@ -48,9 +49,14 @@ def with_ids(rows: DataFrame, batch: str, *, ordered: bool) -> DataFrame:
         batch: Names the batch: the same when it comes again, and of no other batch.
         ordered: Whether the rows of a batch come in the same order again. If so, two equal records have two ids.
     """
-    content = [F.coalesce(F.md5(name), F.lit("-")) for name in ("key", "value")]
-    place = [F.spark_partition_id(), F.monotonically_increasing_id()] if ordered else []
-    text = F.concat_ws("/", F.lit(batch), "topic", *content, *place)
-    header = F.struct(F.lit(ID_HEADER).alias("key"), F.md5(text).cast("binary").alias("value"))
+    if ordered:
+        # The place in the batch says which record it is. The hash counts if the order is not what was expected.
+        first = F.substring(F.md5(F.lit(batch)), 1, _BATCH_DIGITS)
+        place = F.hex(F.monotonically_increasing_id())
+        text = F.concat_ws("-", first, place, F.hex(F.xxhash64("topic", "key", "value")))
+    else:
+        content = [F.coalesce(F.md5(name), F.lit("-")) for name in ("key", "value")]
+        text = F.md5(F.concat_ws("/", F.lit(batch), "topic", *content))
+    header = F.struct(F.lit(ID_HEADER).alias("key"), text.cast("binary").alias("value"))
     own = F.array(header).cast(HEADERS)
     return rows.withColumn("headers", F.concat(F.coalesce("headers", F.array().cast(HEADERS)), own))

@@ -135,7 +135,7 @@ def audit_flow(spark: SparkSession, job: FlowJob) -> FlowAudit:
 
 
 def _with_sink(run: FlowRun, told: FlowAudit) -> FlowAudit:
-    sink = audit_sink(run)
+    sink = audit_sink(run, told.ranges)
     problems = () if sink is None else sink.problems
     return dataclasses.replace(told, sink=sink, problems=(*told.problems, *problems))
 

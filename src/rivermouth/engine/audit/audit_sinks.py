@@ -1,13 +1,14 @@
-"""Whether the archive of a flow's sink has the rows that its ledger says, and what cannot be compared of a topic."""
+"""Whether the archive or the topic of a flow's sink has the rows that its ledger and its table say."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 
 from rivermouth.domain.ledger.ledger import Entry
+from rivermouth.engine.audit.audit_topics import audit_topic
 from rivermouth.engine.batch.deliver import DELIVERS, archive_of
 from rivermouth.errors import first_line
 from rivermouth.ports.lake.archive_reader import read_archive
@@ -19,9 +20,8 @@ from rivermouth.sinks.kafka import KafkaSink
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from rivermouth.domain.ledger.offset_ranges import Ranges
     from rivermouth.engine.flow.running import FlowRun
-
-_NO_IDS: Final = "records have no ids that say which rows of the table they are"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,8 @@ class SinkAudit:
         place: The topic, empty where a column names it; or the folder of the archive.
         batches: Manifests of the archive; 0 of a topic.
         files: Files that they list; 0 of a topic.
-        rows: Rows of the files that were compared with the ledger; None of a topic, or if none was.
+        rows: Rows of the files that were compared with the ledger, or records of the topic that say which rows they
+            are; None if none was compared.
         not_compared: What was not compared, and why, a sentence each.
         problems: What is not as the ledger says, a sentence each.
     """
@@ -47,16 +48,23 @@ class SinkAudit:
     problems: tuple[str, ...] = ()
 
 
-def audit_sink(run: FlowRun) -> SinkAudit | None:
+def audit_sink(run: FlowRun, ranges: Ranges) -> SinkAudit | None:
     """What is found of a flow's sink; None of a flow that only has a table. Reads only.
 
     Of an archive: each file of a manifest is there, no other file of the flow is, and the files of each ledger entry
-    have as many rows as the entry brought into the table. An entry that is not in the archive yet is no problem.
+    have as many rows as the entry brought into the table. An entry that is not in the archive yet is no problem. Of a
+    topic what ``audit_topic`` says.
+
+    Args:
+        run: The flow.
+        ranges: The audited offsets of what it reads.
     """
     sink = run.sink
     if isinstance(sink, KafkaSink):
-        place = "topics named by the column topic" if sink.topic is None else f"topic {sink.topic}"
-        return SinkAudit("kafka", sink.topic or "", not_compared=(f"{place}: {_NO_IDS}",))
+        found = audit_topic(run, sink, ranges)
+        return SinkAudit(
+            "kafka", sink.topic or "", rows=found.records, not_compared=found.not_compared, problems=found.problems
+        )
     return _audit_archive(run, sink) if isinstance(sink, FilesSink) else None
 
 

@@ -12,7 +12,7 @@ from rivermouth.domain.ledger.ledger import Entry
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.added_rows import added_rows
 from rivermouth.ports.kafka.kafka_source import KafkaSource
-from rivermouth.ports.kafka.kafka_transactions import KafkaTransactions, SinkNames
+from rivermouth.ports.kafka.kafka_transactions import KafkaTransactions, SinkCluster, SinkNames
 from rivermouth.ports.lake.file_archive import Archive, FileArchive
 from rivermouth.ports.lake.lake_files import files_for
 from rivermouth.rows import envelope, kafka_records
@@ -62,14 +62,32 @@ def _opened(run: FlowRun) -> Delivery | None:
         archive = archive_of(run, sink)
         return FileArchive(files_for(archive.location, run.spark), archive, run.flow.name)
     if isinstance(sink, KafkaSink) and isinstance(source, KafkaSource):
-        cluster = {**source.options, "bootstrap.servers": source.bootstrap_servers}
-        return KafkaTransactions(run.spark, sink.options_with(cluster), _names(run))
+        return KafkaTransactions(run.spark, sink.options_with(_cluster(source)), _names(run))
     return None
 
 
 def archive_of(run: FlowRun, sink: FilesSink) -> Archive:
     """The archive of the flow's sink."""
     return Archive(sink.location(run.places.lake), sink.format, sink.options, sink.partition_by)
+
+
+def delivered_number(run: FlowRun) -> int | None:
+    """The number of the newest ledger entry whose rows are in the topic of the flow's sink; None before the first.
+
+    Raises:
+        RivermouthError: The cluster does not say.
+    """
+    sink, source = run.sink, run.source
+    if not isinstance(sink, KafkaSink) or not isinstance(source, KafkaSource):
+        return None
+    cluster = SinkCluster(run.spark, sink.options_with(_cluster(source)), _names(run))
+    text = cluster.newest_entry()
+    entry = None if text is None else Entry.from_json(text, table=cluster.names.ledger_topic, version=-1)
+    return None if entry is None else entry.number
+
+
+def _cluster(source: KafkaSource) -> dict[str, str]:
+    return {**source.options, "bootstrap.servers": source.bootstrap_servers}
 
 
 def close_delivery(run: FlowRun | None) -> None:

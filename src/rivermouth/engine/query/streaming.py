@@ -14,6 +14,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from rivermouth.domain.query.query_entry import QueryEntry
+from rivermouth.domain.query.view_tree import table_name
 from rivermouth.engine.flow import task_failures
 from rivermouth.engine.query.query_batch import lacks_dead_letters
 from rivermouth.engine.query.query_events import CheckpointMade, QueryChanged
@@ -24,6 +25,7 @@ from rivermouth.errors import (
     RivermouthError,
     RowExpectationFailed,
     SourceChangedRows,
+    StaticTableMissing,
     first_line,
 )
 from rivermouth.ports.internals.query_plans import late_rows
@@ -49,6 +51,7 @@ _CHANGED_ROWS: Final = (
     "DELTA_SOURCE_TABLE_IGNORE_CHANGES",
     "DELTA_SOURCE_IGNORE_DELETE",
 )
+_STATIC_FILES_GONE: Final = re.compile(r"static files are gone: (\S.*?)(?: SQLSTATE: \w+)?$", re.MULTILINE)
 _STATE_UNREADABLE: Final = re.compile(
     r"\[(CANNOT_LOAD_STATE_STORE|STATE_STORE_|STDS_|CHECKPOINT_FILE_CHECKSUM|STREAMING_CHECKPOINT_MISSING|STREAMING_STATEFUL_OPERATOR_)"
 )
@@ -343,6 +346,8 @@ def failure(error: BaseException, run: QueryRun) -> RivermouthError:
         return typed
     if (refused := kinesis_failures.failure(text)) is not None:
         return refused
+    if (gone := _STATIC_FILES_GONE.search(text)) is not None:
+        return StaticTableMissing(flow=context.flow, table=table_name(gone[1]), location=gone[1])
     if any(code in text for code in _CHANGED_ROWS):
         return SourceChangedRows(flow=context.flow, detail=first_line(error))
     kind, detail = cause(error)

@@ -91,6 +91,8 @@ class _Select:
         if call is not None:
             if call.name != "read_kafka":
                 raise NotReadable(line, f"it reads {call.name}, and not Kafka")
+            if call.decoding:
+                raise NotReadable(line, "it decodes records within read_kafka")
             options = {_OPTIONS.get(k.lower(), k): v for k, v in call.options(lambda _scope, _key: SECRET).items()}
             if not (streaming or call.is_streaming):
                 raise NotReadable(line, "it is a batch query over Kafka")

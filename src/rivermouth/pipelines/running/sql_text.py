@@ -46,6 +46,9 @@ class SqlSources(Protocol):
     def secret(self, scope: str, key: str) -> str:
         """A secret."""
 
+    def decode(self, frame: DataFrame, settings: Mapping[str, Any], at: str = "") -> DataFrame:
+        """The rows of Kafka records that can be decoded."""
+
 
 def spark_sql(
     text: str, workspace: SqlSources, at: SourceLine, *, params: Mapping[str, str], keep_markers: bool = False
@@ -115,7 +118,8 @@ def _called(call: TableFunction, workspace: SqlSources) -> DataFrame:
         given = {_KAFKA_NAMES.get(name.lower(), name): value for name, value in options.items()}
         reader = workspace.session.readStream if call.is_streaming else workspace.session.read
         found: DataFrame = reader.format("kafka").options(**given).load()
-        return found
+        settings = call.settings(workspace.secret)
+        return workspace.decode(found, settings, call.at) if settings else found
     if call.name == "read_kinesis":
         reader = workspace.session.readStream if call.is_streaming else workspace.session.read
         records: DataFrame = reader.format("kinesis").options(**options).load()

@@ -39,6 +39,7 @@ from rivermouth.pipelines.spec import Query, SourceLine, SqlQuery
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.internals import sessions
 from rivermouth.ports.internals import settings as internals
+from rivermouth.ports.internals.query_plans import with_fresh_files
 from rivermouth.ports.kafka.kafka_ends import KafkaEnds
 from rivermouth.ports.kafka.kafka_source import FETCH_MAX_WAIT_MS
 from rivermouth.rows import row_expectations
@@ -134,6 +135,7 @@ class Workspace(Reader):
             finally:
                 self._reads.pop()
             decoded = decoded_records.used_once(reads, frame)
+            frame = with_fresh_files(frame) if frame.isStreaming else frame
         read = tuple(reads.found.values())
         return Evaluated(frame, read, tuple(reads.views), decoded, frozenset(reads.shared), tuple(reads.kafka))
 
@@ -201,14 +203,14 @@ class Workspace(Reader):
 
     # What sessions ask
 
-    def decode(self, frame: DataFrame, settings: Mapping[str, Any]) -> DataFrame:
-        """See ``Reader``."""
-        reads, at = decoded_records.within_query(self._reads, "decode", self.registry.here())
+    def decode(self, frame: DataFrame, settings: Mapping[str, Any], at: str = "") -> DataFrame:
+        """See ``Reader``; ``at`` is the place in SQL."""
+        reads = decoded_records.within_query(self._reads, "decode", at := at or str(self.registry.here()))
         return decoded_records.decoded(self.pipeline, frame, settings, reads, at)
 
     def encode(self, frame: DataFrame, settings: str | Mapping[str, Any]) -> Column:
         """See ``Reader``."""
-        reads, at = decoded_records.within_query(self._reads, "encode", self.registry.here())
+        reads = decoded_records.within_query(self._reads, "encode", at := self.registry.here())
         return encoded_values.encoded(self.pipeline, frame, settings, reads, at)
 
     def read(self, name: str, *, stream: bool) -> DataFrame:

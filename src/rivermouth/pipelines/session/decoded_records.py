@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from rivermouth.pipelines.running.pipeline import Pipeline
     from rivermouth.pipelines.running.reads import Reads
-    from rivermouth.pipelines.spec import SourceLine
     from rivermouth.spec import Flow
 
 _FLOW: Final = "decode"
@@ -29,9 +28,7 @@ _NOT_DONE: Final = re.compile(r"; (nothing|the flow) was [a-z ]+$")
 _OF_FLOW: Final = re.compile(rf"\bflows\.{_FLOW}\.|\bflow {_FLOW}: ")
 
 
-def decoded(
-    pipeline: Pipeline, frame: DataFrame, settings: Mapping[str, Any], reads: Reads, at: SourceLine
-) -> DataFrame:
+def decoded(pipeline: Pipeline, frame: DataFrame, settings: Mapping[str, Any], reads: Reads, at: str) -> DataFrame:
     """The rows of the records that can be decoded. The others are counted, and become dead letters of the table.
 
     Args:
@@ -67,14 +64,14 @@ def decoded(
     return rows
 
 
-def within_query(evaluated: Sequence[Reads], function: str, at: SourceLine) -> tuple[Reads, SourceLine]:
-    """The query that is evaluated now, and the line where it calls the function.
+def within_query(evaluated: Sequence[Reads], function: str, at: object) -> Reads:
+    """The query that is evaluated now and calls the function there.
 
     Raises:
         DefinitionInvalid: No query is evaluated now.
     """
     if evaluated:
-        return evaluated[-1], at
+        return evaluated[-1]
     detail, fix = "it is called outside of a query", "call it in the function that returns the rows of a dataset"
     raise DefinitionInvalid(at=str(at), definition=function, detail=detail, fix=fix)
 
@@ -90,18 +87,20 @@ def used_once(reads: Reads, frame: DataFrame) -> tuple[DecodedStream, ...]:
         count = count_parts(frame, each.alias)
         if count > 1:
             detail = "the query uses its rows twice, and each refused record would be counted twice"
-            raise _invalid(reads, reads.at, detail, "decode in a table of its own, and read that table")
+            raise _invalid(reads, str(reads.at), detail, "decode in a table of its own, and read that table")
         if count:
             found.append(each)
     return tuple(found)
 
 
-def _check_frame(frame: DataFrame, reads: Reads, at: SourceLine) -> None:
+def _check_frame(frame: DataFrame, reads: Reads, at: str) -> None:
     if missing := [name for name in NEEDED if name not in frame.columns]:
         detail = f"the frame has no column {missing[0]}, which records of Kafka have"
         raise _invalid(reads, at, detail, "give it what spark.readStream.format('kafka') returns")
     if not frame.isStreaming:
-        raise _invalid(reads, at, "the frame is no stream", "read the records with spark.readStream")
+        raise _invalid(
+            reads, at, "the frame is no stream", "read the records with spark.readStream, or STREAM read_kafka(...)"
+        )
     if keeps_state(frame):
         detail = "the query before it keeps state, so its records cannot be read again"
         raise _invalid(reads, at, detail, "decode the records first, and aggregate their columns")
@@ -120,7 +119,7 @@ def flow_of(pipeline: Pipeline, settings: Mapping[str, Any]) -> Flow:
     return replace(project, spec=merged).flow(_FLOW)
 
 
-def _of_flow(reads: Reads, at: SourceLine, error: RivermouthError) -> DefinitionInvalid:
+def _of_flow(reads: Reads, at: str, error: RivermouthError) -> DefinitionInvalid:
     return _invalid(reads, at, detail_of(error), error.next_step)
 
 
@@ -129,5 +128,5 @@ def detail_of(error: RivermouthError) -> str:
     return _NOT_DONE.sub("", _OF_FLOW.sub("", str(error.facts.get("detail") or error.message)))
 
 
-def _invalid(reads: Reads, at: SourceLine, detail: str, fix: str) -> DefinitionInvalid:
-    return DefinitionInvalid(at=str(at), definition=f"decode of {reads.dataset}", detail=detail, fix=fix)
+def _invalid(reads: Reads, at: str, detail: str, fix: str) -> DefinitionInvalid:
+    return DefinitionInvalid(at=at, definition=f"decode of {reads.dataset}", detail=detail, fix=fix)

@@ -9,7 +9,7 @@ from typing import Final
 from rivermouth.pipelines.spec import SourceLine
 from rivermouth.pipelines.sql.constants import Constant, Expressions, closing, split_at_commas
 from rivermouth.pipelines.sql.parameters import with_variables
-from rivermouth.pipelines.sql.tables import Argument, Reference, TableFunction
+from rivermouth.pipelines.sql.tables import DECODING, Argument, Reference, Setting, TableFunction
 from rivermouth.pipelines.sql.tokens import Token, place, tokens
 from rivermouth.pipelines.sql.watermarks import end_of_watermark
 
@@ -282,10 +282,13 @@ class Sources:
         if name in SOURCE_FUNCTIONS:
             ranges = split_at_commas(self.found, open_ + 1, close)
             start, after = self.found[i].start, self.found[close].end if close < end else len(self.text)
+            decoding = self._decoding(ranges) if name == "read_kafka" else {}
+            ranges = [each for each in ranges if each not in decoding]
             arguments = tuple(self._argument(name, *each) for each in ranges)
             at = place(self.text, start, self.at)
             streaming = streaming or name == "cloud_files"
-            self.functions.append(TableFunction(name, arguments, streaming, start, after, at))
+            call = TableFunction(name, arguments, streaming, start, after, at, decoding=dict(decoding.values()))
+            self.functions.append(call)
             return close + 1
         for low, high in split_at_commas(self.found, open_ + 1, close):
             if self._word(low, high) == "TABLE":
@@ -294,6 +297,26 @@ class Sources:
             else:
                 self._level(low, high, ctes)
         return close + 1
+
+    def _decoding(self, ranges: list[tuple[int, int]]) -> dict[tuple[int, int], tuple[str, Setting]]:
+        """The arguments of ``read_kafka`` that say how records are decoded, by where they are."""
+        found = {}
+        for low, high in ranges:
+            name = self.found[low].value.lower() if self._word(low + 1, high) == "=>" else ""
+            if name in DECODING:
+                found[low, high] = name, self._setting(low + 2, high, f"the argument {name} of read_kafka")
+        return found
+
+    def _setting(self, low: int, high: int, subject: str) -> Setting:
+        read = Expressions(self.text, self.at, self.found, self.params)
+        word = self._word(low, high)
+        if word not in ("MAP", "ARRAY") or self._word(low + 1, high) != "(":
+            return read.constant(low, high, subject)
+        ranges = read.arguments(low + 1)[0]
+        if word == "ARRAY":
+            return tuple(self._setting(*each, subject) for each in ranges)
+        keys = [read.plain(*each, subject) for each in ranges[::2]]
+        return dict(zip(keys, (self._setting(*each, subject) for each in ranges[1::2]), strict=False))
 
     def _argument(self, function: str, low: int, high: int) -> Argument:
         name = None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any, Final
 
+from rivermouth.pipelines.python.decode import SETTINGS
 from rivermouth.pipelines.sql.constants import Constant
 
 
@@ -29,6 +31,13 @@ class Reference:
     options: Mapping[str, str] = field(default_factory=dict)
     options_span: tuple[int, int] | None = None
     alias_at: int | None = None
+
+
+Setting = Constant | Mapping[str, "Setting"] | tuple["Setting", ...]
+"""A constant, or ``map(...)`` and ``array(...)`` of constants, to any depth."""
+
+DECODING: Final = ("format", "schema", *SETTINGS[1:])
+"""Arguments of ``read_kafka`` that say how its records are decoded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +66,7 @@ class TableFunction:
         at: Where it is written, as ``file:line:column``.
         options_span: Of ``WITH (...)`` behind a stream, whose options are arguments, too: from and to.
         names_metadata: Whether the SELECT that reads it names ``_metadata``, so that its view needs that column.
+        decoding: Of ``read_kafka`` how its records are decoded, by DECODING; empty where they are not.
     """
 
     name: str
@@ -67,6 +77,7 @@ class TableFunction:
     at: str
     options_span: tuple[int, int] | None = None
     names_metadata: bool = False
+    decoding: Mapping[str, Setting] = field(default_factory=dict)
 
     def positional(self, secret: Callable[[str, str], str]) -> list[str]:
         """The arguments without name that are no map."""
@@ -86,3 +97,19 @@ class TableFunction:
             elif each.name is not None:
                 found[each.name] = each.value
         return {name: value.text(secret) for name, value in found.items() if not value.is_null}
+
+    def settings(self, secret: Callable[[str, str], str]) -> dict[str, Any]:
+        """How its records are decoded, as ``decode`` takes it; empty where they are not."""
+        found = {name: _plain(value, secret) for name, value in self.decoding.items()}
+        if "schema" in found:
+            kind, schema = found.get("format", {}), found.pop("schema")
+            found["format"] = {**(kind if isinstance(kind, dict) else {"type": kind}), "schema": schema}
+        return found
+
+
+def _plain(setting: Setting, secret: Callable[[str, str], str]) -> Any:
+    if isinstance(setting, Constant):
+        return None if setting.is_null else setting.text(secret)
+    if isinstance(setting, Mapping):
+        return {name: _plain(value, secret) for name, value in setting.items()}
+    return [_plain(value, secret) for value in setting]

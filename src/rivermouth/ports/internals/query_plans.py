@@ -32,6 +32,7 @@ _STATEFUL: Final = (
 
 
 _BATCH_PART: Final = "rivermouth.internals.plan.BatchPart"
+_FRESH_FILES: Final = "rivermouth.internals.plan.FreshFiles"
 _UNCHECKED: Final = {"spark.sql.streaming.unsupportedOperationCheck": "false"}
 # Of the metadata of columns: the watermark's delay, and that a column is a window.
 _DELAY: Final = "spark.watermarkDelayMs"
@@ -94,6 +95,15 @@ def _is_stateful(plan: Any) -> bool:
     if name.startswith(_STATEFUL) or (name == "Join" and all(each.isStreaming() for each in mine)):
         return True
     return any(map(_is_stateful, mine))
+
+
+def with_fresh_files(frame: DataFrame) -> DataFrame:
+    """A streaming query whose batches list the files of tables that they are joined with; Spark lists them once.
+
+    Delta tables are not meant: each batch reads their newest version by itself.
+    """
+    fresh = java_class(frame.sparkSession, _FRESH_FILES).inEachBatch(java_frame(frame))
+    return ClassicDataFrame(fresh, frame.sparkSession)
 
 
 def count_parts(frame: DataFrame, alias: str) -> int:

@@ -116,6 +116,13 @@ class SinkCluster:
             finally:
                 topics.close()
 
+    def newest_entry(self) -> str | None:
+        """The text of the newest committed ledger entry; None before the first. The ledger topic is there."""
+        with self.failures():
+            newest = java_class(self.spark, "rivermouth.kafka.LedgerTopic").newest
+            found: str | None = newest(self.options.client, self.names.ledger_topic)
+            return found
+
     def _ensure_topic(self, topics: Any) -> None:
         options = self.options
         if options.topic is None or not options.creation:
@@ -247,10 +254,7 @@ class KafkaTransactions:
 
     def newest_entry(self) -> str | None:
         """The text of the newest committed ledger entry; None before the first."""
-        with self._cluster.failures():
-            newest = java_class(self._spark, "rivermouth.kafka.LedgerTopic").newest
-            found: str | None = newest(self._cluster.options.client, self.names.ledger_topic)
-            return found
+        return self._cluster.newest_entry()
 
     def begin(self) -> None:
         """Begins a transaction."""
