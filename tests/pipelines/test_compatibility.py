@@ -69,7 +69,8 @@ RUN_CASES = [pytest.param(each, id=each.name, marks=[] if each.tier == "A" else 
 def ran(request, tmp_path_factory, spark):
     """The pipeline of all items that are run in this session, run once. The first one makes the table of the others."""
     folder = tmp_path_factory.mktemp("items")
-    asked = [each.callspec.params["item"] for each in request.session.items if "ran" in each.fixturenames]
+    mine = (each for each in request.session.items if each.path == request.path and "ran" in each.fixturenames)
+    asked = [each.callspec.params["item"] for each in mine]
     for number, item in enumerate(each for each in RUN if each is FIRST or each in asked):
         for name, text in {f"code/{number:03}{item.suffix}": item.text, **item.files}.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
