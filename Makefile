@@ -10,7 +10,9 @@ BIN := .venv/bin
 # Tests import the same modules in many processes: what Python compiles of them is kept, also where the shell says no.
 KEEPS_BYTECODE := env -u PYTHONDONTWRITEBYTECODE
 # Processes for the tests beside this one, each with a Spark and a broker of its own; 0: this one alone, as for a part.
-WORKERS ?= $(if $(PYTEST),0,2)
+# Three keep two cores busy. Long tests start more processes of their own.
+WORKERS ?= $(if $(PYTEST),0,3)
+LONG_WORKERS ?= $(if $(PYTEST),0,2)
 
 .PHONY: help setup demo test long crashes databases audit check format lock docs bench clean
 
@@ -26,10 +28,10 @@ test: setup .venv/.classes ## Run the tests; CHANGED=origin/main: those that a c
 	$(KEEPS_BYTECODE) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST) $(if $(CHANGED),$$($(BIN)/python -m tools.changed_tests $(CHANGED)))
 
 long: setup .venv/.classes ## Run the tests that take too long for that: more of the pages, more of the crashes; PART=1/8
-	$(KEEPS_BYTECODE) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m long $(if $(PART),--part $(PART)) $(PYTEST)
+	$(KEEPS_BYTECODE) $(BIN)/python -m pytest -n $(LONG_WORKERS) --dist loadgroup -m long $(if $(PART),--part $(PART)) $(PYTEST)
 
 crashes: setup .venv/.classes ## Run all tests that kill and damage, in every combination
-	$(KEEPS_BYTECODE) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "long or not long" tests/crashes $(PYTEST)
+	$(KEEPS_BYTECODE) $(BIN)/python -m pytest -n $(LONG_WORKERS) --dist loadgroup -m "long or not long" tests/crashes $(PYTEST)
 
 databases: tests/kinesis/node_modules ## Install the servers that some tests read, where they are missing (Debian; as root)
 	@PATH="$$PATH:/usr/sbin:$$(echo /usr/lib/postgresql/*/bin | tr ' ' ':')"; \

@@ -193,6 +193,7 @@ def test_by_a_sequence_of_its_own_the_table_is_compared(scene, job, spark):
     assert is_sound(scene, spark).in_table == 3
 
 
+@pytest.mark.long
 def test_a_table_is_refused_whose_rows_the_keys_do_not_tell_apart(scene, job, spark):
     other = "in flow shop: sink: {type: upsert, keys: [...]}, with the columns that the old job merged by"
     for key, value in (("a", (1, 1)), ("b", (1, 2)), ("c", (2, 3))):

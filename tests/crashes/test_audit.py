@@ -248,6 +248,7 @@ def test_a_replay_moves_records_from_one_place_to_the_other(drained, tmp_path, s
     assert audit_flow(spark, scene.order).problems == ()
 
 
+@pytest.mark.long
 def test_an_archive_has_the_files_and_rows_that_its_manifests_and_the_ledger_say(broker, tmp_path, spark):
     scene = Scene.make(broker, tmp_path, partitions=1)
     options = {"header": "true"}
@@ -299,6 +300,7 @@ def test_an_archive_has_the_files_and_rows_that_its_manifests_and_the_ledger_say
     assert sink_of() == dataclasses.replace(whole, batches=2, files=2, rows=3, not_compared=(waiting,))
 
 
+@pytest.mark.long
 def test_a_topic_has_each_row_once_whose_headers_say_which_it_is(broker, tmp_path, topic, spark):
     scene, out = Scene.make(broker, tmp_path, partitions=2), topic()
     headers = {"from": "kafka_topic", "partition": "kafka_partition", "at": "kafka_offset"}

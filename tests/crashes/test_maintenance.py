@@ -83,6 +83,7 @@ def go_on(scene, spark):
     assert found.is_clean, str(found)
 
 
+@pytest.mark.long
 def test_after_a_run_that_drained_the_tables_are_looked_after(drained, spark, tmp_path):
     scene = drained.copy(tmp_path, maintenance="after_run")
     go_on(scene, spark)

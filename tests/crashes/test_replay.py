@@ -161,6 +161,7 @@ def end_replay_at(request, spark):
     return kill
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("step", [pytest.param("replay_write", marks=pytest.mark.long), "replay_mark"])
 def test_ended_in_the_middle(step, scene, end_replay_at, spark):
     wanted = movable(scene)

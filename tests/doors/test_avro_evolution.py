@@ -79,6 +79,7 @@ def orders(tmp_path, monkeypatch, capsys, broker, topic, spark):
         yield Orders(registry, tmp_path, capsys, broker.bootstrap_servers, topic())
 
 
+@pytest.mark.long
 def test_a_new_writer_between_old_ones_brings_its_fields_into_the_table(orders):
     orders.write("{on_new_column: evolve}")
     assert orders.run(first(1), first(2))[0] == 0

@@ -125,6 +125,7 @@ flows:
     assert [row["note"] for row in project.kept("avro")] == ["n", None]
 
 
+@pytest.mark.long
 def test_schema_ids_in_headers_are_read(project, topic):
     topics = {kind: topic() for kind in ("avro", "protobuf", "json")}
     in_header = {"schema.id.serializer": header_schema_id_serializer}

@@ -87,6 +87,7 @@ def by_id(rows):
     return sorted(rows, key=lambda row: row["id"])
 
 
+@pytest.mark.long
 def test_values_of_a_registry_and_topics_of_a_column(project, topic):
     outs = {name: topic() for name in ("avro", "protobuf", "north", "south")}
     project.send(b'{"id": 1, "shop": "north"}', b'{"id": 2, "shop": "south"}', b'{"id": 3}')

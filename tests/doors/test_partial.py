@@ -150,6 +150,7 @@ def test_late_records_fill_what_newer_ones_left_out(say, send, tmp_path):
     assert "17 records in Kafka: 17 in the table, 0 in the dead letters, 0 in neither" in out
 
 
+@pytest.mark.long
 def test_a_record_lists_the_columns_that_it_changes(say, send, tmp_path):
     sink = "sequence_by: seq, columns_to_update: changed, except_columns: [op]"
     send(

@@ -241,6 +241,7 @@ def orders(value, *, topic, key):
 """
 
 
+@pytest.mark.long
 def test_one_topic_without_a_file_and_a_replay_after_the_function_is_mended(project, broker, tmp_path):
     project.write("", MENDED.format(file=str(tmp_path / "mended")), "id bigint")
     Path("rivermouth.yml").unlink()

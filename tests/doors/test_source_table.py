@@ -100,6 +100,7 @@ def a(key: int, amount: float) -> bytes:
     return json.dumps({"id": key, "amount": amount}).encode()
 
 
+@pytest.mark.long
 def test_bronze_stands_in_for_the_broker(shop):
     shop.send(a(1, 1), b"{bad", a(2, -1), a(1, 2), None)
     shop.send(a(3, 3), partition=1)

@@ -100,7 +100,8 @@ CASES = {
 @pytest.mark.parametrize(
     ("case", "histories"),
     [
-        *((case, SHORT) for case in ("truncates", "kafka")),
+        ("kafka", SHORT),
+        pytest.param("truncates", SHORT, marks=pytest.mark.long),
         *(pytest.param(case, LONG, marks=pytest.mark.long) for case in CASES),
     ],
 )

@@ -89,6 +89,7 @@ def test_each_query_ends_right_or_says_what_can_be_done(harm, folder):
     assert seen == {**dict.fromkeys(HARMS, both), "state": state_lost, **nothing}
 
 
+@pytest.mark.long
 def test_the_hints_of_lost_positions_work(folder):
     folder.write("src/a.py", PYTHON)
     folder.feed("in/0.json", {"id": 0})

@@ -75,6 +75,7 @@ def texts(found):
     return {name: each.error and str(each.error) for name, each in found.items()}
 
 
+@pytest.mark.long
 def test_rows_dead_letters_and_counts_are_those_of_a_flow_and_there_once(folder, capsys, monkeypatch):
     folder.write("src/a.py", PYTHON)
     feed(folder, 0)

@@ -105,6 +105,7 @@ def test_records_come_once_whatever_is_lost_and_however_shards_change(folder, se
     assert not any(secret in told for secret in KEYS)
 
 
+@pytest.mark.long
 def test_a_run_that_ends_at_any_step_loses_and_doubles_nothing(folder, server):
     server.create("steps")
     folder.write("src/a.py", FILES.format(options=server.options("steps")).replace("def clicks", "def steps"))

@@ -50,6 +50,7 @@ def ended(folder, done=()):
     shutil.rmtree(folder.folder / "lake/_rivermouth/pipelines/shop/checkpoints")
 
 
+@pytest.mark.long
 def test_dead_letters_come_though_their_batch_is_in_the_table_and_the_checkpoint_is_gone(folder):
     folder.write("src/a.py", PYTHON)
     folder.feed("a/1.json", {"id": 1}, {"id": 2})

@@ -86,6 +86,7 @@ def made(settings, precision, schema="at timestamp"):
     return kind.model_validate({"schema": schema, **settings, **given})
 
 
+@pytest.mark.long
 def test_digits_behind_the_microsecond_are_cut_toward_the_past_or_refused(spark):
     frames, wanted = [], {}
     for name, (settings, said, is_cut) in FORMS.items():
