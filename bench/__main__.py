@@ -79,6 +79,8 @@ def main(arguments: list[str]) -> int:
     # A service manager's polite end: the workers and the broker end too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     started = time.monotonic()
+    if options.folder is not None:
+        options.folder.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="rivermouth-bench-", dir=options.folder))
     results = Results(command=shlex.join(["python", "-m", "bench", *arguments]))
     try:

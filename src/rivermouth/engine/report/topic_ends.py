@@ -71,7 +71,7 @@ class TopicEnds:
             bounds = self._bounds(topic)
             first[topic] = dict(bounds.first.get(topic, {}))
             ends[topic] = dict(bounds.ends.get(topic, {}))
-        return partition_statuses(_standing(position, first, ends), ends, None)
+        return partition_statuses(_with_new_partitions(position, first, ends), ends, None)
 
     def unasked(self, entry: QueryEntry) -> tuple[PartitionStatus, ...]:
         """The same without the ends."""
@@ -113,7 +113,7 @@ def _position(entry: QueryEntry) -> dict[str, dict[int, int]]:
     return found
 
 
-def _standing(
+def _with_new_partitions(
     position: Mapping[str, Mapping[int, int]], first: Mapping[str, dict[int, int]], ends: Mapping[str, dict[int, int]]
 ) -> dict[str, dict[int, int]]:
     """The same, with partitions that are new, which begin at their first offset.
