@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 SMALL_BYTES: Final = 16 << 20
 """A table of this size is read faster as a whole than by a job that finds out which files have the keys."""
 _DELTA: Final = "org.apache.spark.sql.delta"
+_LISTED: Final = "rivermouth.internals.merge.Listed"
 
 
 def table_state(spark: SparkSession, location: str) -> TableState:
@@ -51,15 +52,13 @@ def rows_of_files(spark: SparkSession, location: str, version: int, added: Seque
     Raises:
         Py4JJavaError: The version can no longer be read.
     """
-    from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame  # noqa: PLC0415 - needs no JVM elsewhere
-
     log, snapshot = _newest(spark, location)
     none = java_class(spark, "scala.Option").empty()
     if snapshot.version() != version:
         snapshot = log.getSnapshotAt(version, none, none, False)
     read = java_class(spark, f"{_DELTA}.actions.Action").fromJson
     files = jvm(spark).PythonUtils.toSeq([read(line) for line in added])
-    return ClassicDataFrame(log.createDataFrame(snapshot, files, False, none), spark)
+    return _rows(spark, log, snapshot, files)
 
 
 def newest_rows(spark: SparkSession, location: str, *, max_bytes: int | None = None) -> DataFrame:
@@ -72,25 +71,19 @@ def newest_rows(spark: SparkSession, location: str, *, max_bytes: int | None = N
         location: The table's folder.
         max_bytes: Size of a table up to which that is so, in bytes; None: of each size, for a reader of all files.
     """
+    log, snapshot = _newest(spark, location)
+    files = java_class(spark, _LISTED).all(snapshot)
+    if files is None or (max_bytes is not None and snapshot.checksumOpt().get().tableSizeBytes() > max_bytes):
+        return spark.read.format("delta").load(location)
+    return _rows(spark, log, snapshot, files)
+
+
+def _rows(spark: SparkSession, log: Any, snapshot: Any, files: Any) -> DataFrame:
+    """The rows of files of a snapshot, which are a sequence of Scala's."""
     from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame  # noqa: PLC0415 - needs no JVM elsewhere
 
-    log, snapshot = _newest(spark, location)
-    files = _listed_files(snapshot, max_bytes)
-    if files is None:
-        return spark.read.format("delta").load(location)
     none = java_class(spark, "scala.Option").empty()
     return ClassicDataFrame(log.createDataFrame(snapshot, files, False, none), spark)
-
-
-def _listed_files(snapshot: Any, max_bytes: int | None) -> Any:
-    """All files of a snapshot, as a sequence of Scala's; None where its checksum does not list them, or is too old."""
-    found = snapshot.checksumOpt()
-    if found.isEmpty() or found.get().allFiles().isEmpty():
-        return None
-    checksum, files = found.get(), found.get().allFiles().get()
-    bytes_ = checksum.tableSizeBytes()
-    whole = files.size() == checksum.numFiles() and (max_bytes is None or bytes_ <= max_bytes)
-    return files if whole and sum(each.size() for each in _members(files)) == bytes_ else None
 
 
 def _newest(spark: SparkSession, location: str) -> tuple[Any, Any]:

@@ -13,13 +13,14 @@ import org.apache.spark.sql.delta.VersionChecksum;
 import org.apache.spark.sql.delta.actions.AddFile;
 import org.apache.spark.sql.types.StructType;
 
+import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * A table's files as its newest version's checksum lists them, so that Spark need not work them out of the log
  * (https://github.com/delta-io/delta/blob/master/PROTOCOL.md#version-checksum-file).
  */
-final class Listed {
+public final class Listed {
     private static final ObjectMapper JSON = new ObjectMapper();
     
     private final AddFile file;
@@ -30,31 +31,41 @@ final class Listed {
         this.statistics = statistics;
     }
 
-    /** The files of the snapshot; null where the checksum does not list them, or not all that is to be known of them. */
-    static List<Listed> of(Snapshot snapshot) {
+    /** The files of the snapshot; null where the checksum does not list them, or not all of them. */
+    public static Seq<AddFile> all(Snapshot snapshot) {
         if (snapshot.checksumOpt().isEmpty()) {
             return null;
         }
         VersionChecksum checksum = snapshot.checksumOpt().get();
         if (checksum.numFiles() == 0) {
-            return List.of();
+            return scala.collection.immutable.List.from(CollectionConverters.asScala(List.<AddFile>of()));
         }
         if (checksum.allFiles().isEmpty()) {
             return null;
         }
+        Seq<AddFile> files = checksum.allFiles().get();
+        List<AddFile> listed = CollectionConverters.asJava(files);
+        long bytes = listed.stream().mapToLong(AddFile::size).sum();
+        return listed.size() == checksum.numFiles() && bytes == checksum.tableSizeBytes() ? files : null;
+    }
+
+    /** The same with their statistics; null also where the checksum does not list all that is to be known of them. */
+    static List<Listed> of(Snapshot snapshot) {
+        Seq<AddFile> all = all(snapshot);
+        if (all == null) {
+            return null;
+        }
         List<Listed> files = new ArrayList<>();
-        long bytes = 0;
-        for (AddFile file : CollectionConverters.asJava(checksum.allFiles().get())) {
+        for (AddFile file : CollectionConverters.asJava(all)) {
             JsonNode statistics = parsed(file.stats());
             boolean tight = statistics.path("tightBounds").asBoolean(true);
             // Those that were made anew beside marks count nulls in another way than those that follow.
             if (!statistics.path("numRecords").isIntegralNumber() || tight && file.deletionVector() != null) {
                 return null;
             }
-            bytes += file.size();
             files.add(new Listed(file, statistics));
         }
-        return files.size() == checksum.numFiles() && bytes == checksum.tableSizeBytes() ? files : null;
+        return files;
     }
 
     private static JsonNode parsed(String statistics) {
