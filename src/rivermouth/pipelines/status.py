@@ -19,7 +19,7 @@ from rivermouth.pipelines.running.pipeline import file_name
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.query_ledger import QueryLedger, entry_in_side_file
 from rivermouth.ports.lake.lake_reader import LakeReader
-from rivermouth.project.commands.checks.health import BrokenRule, lag_broken, letters_broken
+from rivermouth.project.commands.checks.health import BrokenRule, age_broken, lag_broken, letters_broken
 
 if TYPE_CHECKING:
     from rivermouth.domain.ledger.failures import Failure
@@ -315,7 +315,7 @@ def _broken(found: PipelineStatus, rules: HealthRules, now_s: float) -> Iterator
         for failure in each.failures:
             yield BrokenRule(each.dataset, "last_run", failed_then(failure))
         if each.partitions:
-            for rule, detail in lag_broken(each.lag, each.finished_at, rules, now_s):
-                yield BrokenRule(each.dataset, rule, detail)
+            of_kafka = (*lag_broken(each.lag, rules), *age_broken(each.lag, each.finished_at, rules, now_s))
+            yield from (BrokenRule(each.dataset, rule, detail) for rule, detail in of_kafka)
         for rule, detail in letters_broken(each.totals.dead_lettered, each.totals.read, "rows", rules):
             yield BrokenRule(each.dataset, rule, detail)

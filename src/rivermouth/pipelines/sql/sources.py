@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, TypeVar
 
 from rivermouth.pipelines.spec import SourceLine
 from rivermouth.pipelines.sql.constants import Constant, Expressions, closing, split_at_commas
@@ -27,6 +27,7 @@ SOURCE_FUNCTIONS: Final = frozenset(
     ]
 )
 """Table functions that Spark does not have. Others, such as ``range`` and ``explode``, are left to Spark."""
+Value = TypeVar("Value")
 UNKNOWN_PLACE: Final = SourceLine("<sql>", 1)
 
 _QUERY: Final = frozenset(("SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE"))
@@ -315,8 +316,7 @@ class Sources:
         ranges = read.arguments(low + 1)[0]
         if word == "ARRAY":
             return tuple(self._setting(*each, subject) for each in ranges)
-        keys = [read.plain(*each, subject) for each in ranges[::2]]
-        return dict(zip(keys, (self._setting(*each, subject) for each in ranges[1::2]), strict=False))
+        return _map(read, ranges, subject, self._setting)
 
     def _argument(self, function: str, low: int, high: int) -> Argument:
         name = None
@@ -325,14 +325,19 @@ class Sources:
         read = Expressions(self.text, self.at, self.found, self.params)
         subject = f"the argument {name} of {function}" if name else f"an argument of {function}"
         if self._word(low, high) == "MAP" and self._word(low + 1, high) == "(":
-            ranges = read.arguments(low + 1)[0]
-            keys = [read.plain(*each, subject) for each in ranges[::2]]
-            values = [read.constant(*each, subject) for each in ranges[1::2]]
-            return Argument(name, dict(zip(keys, values, strict=False)))
+            return Argument(name, _map(read, read.arguments(low + 1)[0], subject, read.constant))
         if function in ("event_log", "table_changes") and self.found[low].is_name and name is None:
             parts = [each.value for each in self.found[low:high] if each.is_name and each.word != "TABLE"]
             return Argument(name, Constant((".".join(parts),)))
         return Argument(name, read.constant(low, high, subject))
+
+
+def _map(
+    read: Expressions, ranges: list[tuple[int, int]], subject: str, value: Callable[[int, int, str], Value]
+) -> dict[str, Value]:
+    """What ``map(...)`` has, of the token ranges between its commas."""
+    keys = [read.plain(*each, subject) for each in ranges[::2]]
+    return dict(zip(keys, (value(*each, subject) for each in ranges[1::2]), strict=False))
 
 
 def sources(text: str, params: Mapping[str, str] | None = None, at: SourceLine = UNKNOWN_PLACE) -> Sources:

@@ -78,21 +78,24 @@ def _of(status: FlowStatus, rules: HealthRules, now_s: float) -> Iterator[tuple[
         yield "error", f"[{status.code}] {status.message}"
     if status.failure is not None:
         yield "last_run", failed_then(status.failure)
-    broken = dict(lag_broken(status.lag, status.finished_at, rules, now_s))
-    yield from ((rule, detail) for rule, detail in broken.items() if rule == "max_lag")
+    yield from lag_broken(status.lag, rules)
     yield from letters_broken(status.dead_letters, status.totals.consumed, "records", rules)
-    yield from ((rule, detail) for rule, detail in broken.items() if rule == "max_age")
+    yield from age_broken(status.lag, status.finished_at, rules, now_s)
 
 
-def lag_broken(
-    lag: int | None, finished_at: float | None, rules: HealthRules, now_s: float
-) -> Iterator[tuple[str, str]]:
-    """The rules about what is left to read that are not kept, with what was found."""
+def lag_broken(lag: int | None, rules: HealthRules) -> Iterator[tuple[str, str]]:
+    """The rule about what is left to read, if it is not kept, with what was found."""
     if rules.max_lag is not None:
         if lag is None:
             yield "max_lag", f"its lag is not known, and at most {rules.max_lag} is allowed"
         elif lag > rules.max_lag:
             yield "max_lag", f"its lag is {lag}, and at most {rules.max_lag} is allowed"
+
+
+def age_broken(
+    lag: int | None, finished_at: float | None, rules: HealthRules, now_s: float
+) -> Iterator[tuple[str, str]]:
+    """The rule about the age of the last batch, if it is not kept while there is something left to read."""
     if rules.max_age_s is not None and lag != 0:
         age_s = None if finished_at is None else now_s - finished_at
         allowed = f"and at most {duration_text(rules.max_age_s)} is allowed while records wait"
