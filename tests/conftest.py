@@ -100,8 +100,10 @@ def group_of(item):
 def pytest_collection_modifyitems(config, items):
     if part := config.getoption("--part"):
         number, count = part
-        others = [item for item in items if part_of(group_of(item) or item.nodeid, count) != number]
-        items[:] = [item for item in items if part_of(group_of(item) or item.nodeid, count) == number]
+        mine, others = [], []
+        for item in items:
+            (mine if part_of(group_of(item) or item.nodeid, count) == number else others).append(item)
+        items[:] = mine
         config.hook.pytest_deselected(items=others)
     root = Path(__file__).parent
 

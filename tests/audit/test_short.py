@@ -74,7 +74,6 @@ def test_a_lake_on_s3_has_faults_of_its_own():
     assert {kind_of(name) for name in set(on_disk) - set(on_s3)} == {"checkpoint", "disk_full", "freeze", "worker"}
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "rounds", "records"),
     [
