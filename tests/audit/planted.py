@@ -10,7 +10,6 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -87,14 +86,13 @@ def plant_what_the_environment_says() -> None:
         patch.start()
 
 
-def _no_judge() -> Any:
+def _no_remaining_ranges() -> Any:
     """What was planned is written, whatever the ledger says."""
-    trusting = SimpleNamespace(**{**vars(ledger), "judge": _trusting})
-    return mock.patch.object(microbatch, "ledger", trusting)
+    return mock.patch.object(ledger, "remaining_ranges", autospec=True, side_effect=_all_planned)
 
 
-def _trusting(_flow: str, _next_offsets: offset_ranges.Offsets, ranges: Ranges) -> Ranges:
-    return {topic: dict(parts) for topic, parts in ranges.items()}
+def _all_planned(_flow: str, _next_offsets: offset_ranges.Offsets, planned: Ranges) -> Ranges:
+    return {topic: dict(parts) for topic, parts in planned.items()}
 
 
 # --- who is a batch, and where does it begin? ---
@@ -103,7 +101,7 @@ def _trusting(_flow: str, _next_offsets: offset_ranges.Offsets, ranges: Ranges) 
 @bug("answer_lost:table", "kill:written", shows="doubled")
 def _offsets_only_in_the_checkpoint() -> Patches:
     """What was planned is written, whatever the table has."""
-    return [_no_judge()]
+    return [_no_remaining_ranges()]
 
 
 @bug("checkpoint:all:deleted", shows="lost")
@@ -118,7 +116,7 @@ def _batch_id_as_identity() -> Patches:
             honest(self, batch, batch_id)
             numbers.add(batch_id)
 
-    return [mock.patch.object(follow._Callback, "__call__", call), _no_judge()]
+    return [mock.patch.object(follow._Callback, "__call__", call), _no_remaining_ranges()]
 
 
 @bug("answer_lost:table", "partition_added", "kill:written", shows="doubled")
@@ -143,7 +141,7 @@ def _latest_after_a_lost_checkpoint() -> Patches:
         latest = {topic: dict.fromkeys(parts, -1) for topic, parts in start.items()}
         return honest(self, spark, flow, latest)
 
-    return [mock.patch.object(KafkaSource, "stream", stream), _no_judge()]
+    return [mock.patch.object(KafkaSource, "stream", stream), _no_remaining_ranges()]
 
 
 @bug("retention", shows="lost")

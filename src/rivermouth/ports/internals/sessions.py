@@ -37,6 +37,10 @@ _ASKED_FOR_IN_PARTS: Final = (
     "io.delta.tables.DeltaTable",
 )
 
+_CONFIGURATION: Final = "org.apache.hadoop.conf.Configuration"
+_SOURCES: Final = "updatingResource"
+"""Its list of the sources of each setting."""
+
 _BETWEEN: Final = "\x1f"
 """Between two settings in a text of all; no setting has it."""
 
@@ -55,6 +59,27 @@ def keep_classes(spark: SparkSession) -> None:
             found = getattr(place, part)
             setattr(place, part, found)
             place = found
+
+
+def forget_sources(spark: SparkSession) -> None:
+    """Forgets from which file each of Hadoop's settings came. Only its own dump of the settings would tell.
+
+    Spark sends all settings, more than a thousand, with every task that reads or writes files, and Hadoop compresses
+    the sources of each of them by itself. For a small write that takes more time than everything else
+    (``Configuration.write``, https://hadoop.apache.org/docs/stable/api/org/apache/hadoop/conf/Configuration.html).
+
+    Guarantees:
+        The settings are the same afterwards. Hadoop without such a list is left as it is.
+    """
+    known = context_hadoop_conf(spark)
+    # It adds files of settings when it is loaded, and all settings are then read once more.
+    classes = java_class(spark, "java.lang.Class")
+    classes.forName("org.apache.hadoop.mapred.JobConf")
+    known.size()  # they are read no sooner than this
+    for field in classes.forName(_CONFIGURATION).getDeclaredFields():
+        if field.getName() == _SOURCES:
+            field.setAccessible(True)
+            field.get(known).clear()
 
 
 def cloned(spark: SparkSession) -> SparkSession:

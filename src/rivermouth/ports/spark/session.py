@@ -82,6 +82,7 @@ def start(
         _launch(conf, log, session_conf.last_jars(settings, schemes, users_jars))
         session = _built(conf)
         versions.check(session)
+        sessions.forget_sources(session)
         _prepare(session)
     except RivermouthError:
         raise
@@ -135,7 +136,9 @@ def _submitted(users: Mapping[str, str], schemes: Collection[str]) -> SparkSessi
     for name, value in {**wanted, **users}.items():
         if not said.contains(name):
             builder = builder.config(name, value)
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    sessions.forget_sources(session)
+    return session
 
 
 def _clone(spark: SparkSession, users: Mapping[str, str], schemes: Collection[str]) -> SparkSession:
