@@ -49,7 +49,7 @@ SEVERAL_TASKS = {"spark.sql.shuffle.partitions": "4", "spark.databricks.delta.sn
 
 # Delta keeps the plans of 10,000 tables for an hour, and each test has tables of its own. The heap need not grow, and
 # there is room for classes: else the whole heap is collected for some more of either.
-OF_MANY_TABLES = "-Ddelta.log.cacheSize=16 -Xms3g -XX:MetaspaceSize=400m"
+OF_MANY_TABLES = "-Ddelta.log.cacheSize=16 -Xms4g -XX:MetaspaceSize=400m"
 
 # Spark's and Kafka's own variables for the options of every JVM that they start, here and in processes of their own.
 # The second compiler pays off only in processes that do the same for longer than a test run; without it, Java would
@@ -123,10 +123,10 @@ def spark(tmp_path_factory):
     from rivermouth.ports.spark import jars, session, session_conf
     from rivermouth.spec import SparkSettings
 
-    settings = SparkSettings(master="local[2]", driver_memory="3g")
+    settings = SparkSettings(master="local[2]", driver_memory="4g")
     extra = {
         **session_conf.local_folder_conf(tmp_path_factory.mktemp("spark")),
-        "spark.driver.extraJavaOptions": f"-Xss16m -XX:+UseSerialGC -Xmn1500m {OF_MANY_TABLES}",
+        "spark.driver.extraJavaOptions": f"-Xss16m -XX:+UseSerialGC -Xmn2200m {OF_MANY_TABLES}",
         # Also for fixtures of a module, which come before those of a test.
         **SIMPLE_PLANS,
         **ONE_TASK,

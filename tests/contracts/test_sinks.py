@@ -41,7 +41,9 @@ def test_every_sink_has_an_example():
     assert sorted(EXAMPLES) == kind_names("sinks")
 
 
-@pytest.fixture(params=sorted(EXAMPLES))
+@pytest.fixture(
+    params=[name if name != "history" else pytest.param(name, marks=pytest.mark.long) for name in sorted(EXAMPLES)]
+)
 def table(request, spark, tmp_path):
     """A sink, an empty table with entry 0, and how to name it to the sink at a version."""
     sink = find_kind("sinks", request.param).model_validate({"type": request.param, **EXAMPLES[request.param]})

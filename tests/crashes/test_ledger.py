@@ -312,7 +312,7 @@ def test_a_ledger_of_a_newer_format_is_refused(scene, spark):
 # --- failures of a batch, in this process ------------------------------------------------------------
 
 
-SHORT = {("write", 4), ("written", 1), ("bury", 1)}
+SHORT = {("write", 4), ("bury", 1)}
 FAILURES = [
     pytest.param(step, times, marks=() if (step, times) in SHORT else LONG)
     for step, times in itertools.product(("judge", "write", "written", "bury", "buried", "settle"), (1, 4))

@@ -288,7 +288,9 @@ WANTED = {
 }
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "mode", ["update", *(pytest.param(each, marks=pytest.mark.long) for each in ("append", "complete"))]
+)
 def test_a_query_with_state_writes_each_result_once_in_its_output_mode(copied, topic, broker, mode):
     name, (decorator, query, columns) = topic(), MODES[mode]
     options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": name}

@@ -52,6 +52,7 @@ def test_what_one_jvm_left_the_next_one_takes(archives):
     assert len(run_java(options).split()) == 1
 
 
+@pytest.mark.long
 def test_a_newer_one_takes_the_place_of_this_environments_older_ones(archives):
     archives.mkdir(parents=True)
     mine = archives / f"{class_archive._environment()}-0123456789ab.4.jsa"

@@ -38,10 +38,10 @@ def location(spark, tmp_path):
 @pytest.mark.parametrize(
     ("table", "entry", "left"),
     [
-        pytest.param("mine", BEFORE, {4}, id="the-same"),
+        pytest.param("mine", BEFORE, {4}, id="the-same", marks=pytest.mark.long),
         # The log holds offset 1 still; what is at 2 and 3 was written after the cut.
         pytest.param("mine", CUT, {2, 3, 4}, id="cut"),
-        pytest.param("another", BEFORE, {2, 4}, id="made-anew"),
+        pytest.param("another", BEFORE, {2, 4}, id="made-anew", marks=pytest.mark.long),
         pytest.param(
             "another", dataclasses.replace(BEFORE, topic_ids={"t": "new"}), {2, 3, 4}, id="made-anew-of-another"
         ),

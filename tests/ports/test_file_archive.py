@@ -62,7 +62,7 @@ def found(archive):
     return sorted((row["id"], row["name"]) for row in folder.to_pylist())
 
 
-@pytest.mark.parametrize("kind", ["parquet", "orc"])
+@pytest.mark.parametrize("kind", ["parquet", pytest.param("orc", marks=pytest.mark.long)])
 def test_wherever_it_is_ended_each_batch_is_there_once(spark, tmp_path, kind):
     rows = spark.createDataFrame(ROWS, "id int, name string, kind string").repartition(2).localCheckpoint()
     for changes in range(20):

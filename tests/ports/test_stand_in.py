@@ -20,7 +20,9 @@ PLAIN = {
 BY_DELTA = {"feature": "t timestamp_ntz", "mapping": "`with space` int, s struct<`a,b`: int>"}
 
 
-@pytest.mark.parametrize("name", [*PLAIN, *BY_DELTA])
+@pytest.mark.parametrize(
+    "name", ["flat", "mapping", *(pytest.param(each, marks=pytest.mark.long) for each in ("nested", "feature"))]
+)
 def test_it_is_read_as_a_table_that_delta_made(name, spark, tmp_path):
     columns = nullable_columns(StructType.fromDDL((PLAIN | BY_DELTA)[name]))
     jobs = spark.sparkContext._jsc.sc().dagScheduler()
