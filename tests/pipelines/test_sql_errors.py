@@ -368,6 +368,33 @@ NOT_CONSTANT = [
 ]
 
 
+KEYS = [
+    (
+        "SELECT * FROM\nread_files('/a', options => map('header', 'true', 'sep'))",
+        "the argument options of read_files is a map that has the key sep without a value",
+        "2:51",
+        "write a value behind each key: map('key', 'value')",
+    ),
+    (
+        "SELECT * FROM read_kafka(format => map('type', 'json', 'type', 'csv'))",
+        "the argument format of read_kafka is a map that has the key type twice",
+        "1:56",
+        "give each key once",
+    ),
+    (
+        "SELECT * FROM STREAM(x) WITH (a = 1, a = 2)",
+        "the options behind STREAM have a twice",
+        "1:38",
+        "give each key once",
+    ),
+]
+
+
+@pytest.mark.parametrize(("query", "detail", "place", "hint"), KEYS)
+def test_each_key_of_a_map_is_there_once_with_a_value(query, detail, place, hint):
+    assert error(lambda: rewrite(query)) == invalid(detail, place, hint)
+
+
 @pytest.mark.parametrize(("action", "subject", "place"), NOT_CONSTANT)
 def test_values_that_are_not_constant(action, subject, place):
     assert error(action) == (

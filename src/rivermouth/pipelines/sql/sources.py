@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
+from rivermouth.errors.pipeline_sql import SqlInvalid
 from rivermouth.pipelines.spec import SourceLine
 from rivermouth.pipelines.sql.constants import Constant, Expressions, closing, split_at_commas
 from rivermouth.pipelines.sql.parameters import with_variables
@@ -30,6 +31,7 @@ SOURCE_FUNCTIONS: Final = frozenset(
 Value = TypeVar("Value")
 UNKNOWN_PLACE: Final = SourceLine("<sql>", 1)
 
+_KEY_ONCE: Final = "give each key once"
 _QUERY: Final = frozenset(("SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE"))
 _END_OF_FROM: Final = frozenset(
     [
@@ -237,6 +239,9 @@ class Sources:
             key = ".".join(token.value for token in self.found[low:equals] if token.text != ".")
             read = Expressions(self.text, self.at, self.found, self.params)
             has_value = equals < high
+            if key in options:
+                detail = f"the options behind STREAM have {key} twice"
+                raise SqlInvalid(at=place(self.text, self.found[low].start, self.at), detail=detail, fix=_KEY_ONCE)
             options[key] = read.plain(equals + 1, high, f"the option {key}") if has_value else "true"
         span = self.found[after].start, self.found[close].end
         if len(self.references) > before[0]:
@@ -336,8 +341,18 @@ def _map(
     read: Expressions, ranges: list[tuple[int, int]], subject: str, value: Callable[[int, int, str], Value]
 ) -> dict[str, Value]:
     """What ``map(...)`` has, of the token ranges between its commas."""
-    keys = [read.plain(*each, subject) for each in ranges[::2]]
-    return dict(zip(keys, (value(*each, subject) for each in ranges[1::2]), strict=False))
+    found: dict[str, Value] = {}
+    for at, (low, high) in list(enumerate(ranges))[::2]:
+        key = read.plain(low, high, subject)
+        if at + 1 == len(ranges) or key in found:
+            problem = "twice" if key in found else "without a value"
+            raise SqlInvalid(
+                at=place(read.text, read.found[low].start, read.at),
+                detail=f"{subject} is a map that has the key {key} {problem}",
+                fix=_KEY_ONCE if key in found else "write a value behind each key: map('key', 'value')",
+            )
+        found[key] = value(*ranges[at + 1], subject)
+    return found
 
 
 def sources(text: str, params: Mapping[str, str] | None = None, at: SourceLine = UNKNOWN_PLACE) -> Sources:
