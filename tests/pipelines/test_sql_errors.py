@@ -319,9 +319,9 @@ def test_a_place_in_a_notebook():
     )
 
 
-def rewrite(text):
+def rewrite(text, at=AT):
     return rewritten(
-        text, Replacements(lambda _: None, lambda call: call.name, lambda *_: ""), params={"catalog": "x"}, at=AT
+        text, Replacements(lambda _: None, lambda call: call.name, lambda *_: ""), params={"catalog": "x"}, at=at
     )
 
 
@@ -366,6 +366,22 @@ NOT_CONSTANT = [
     (lambda: rewrite("SELECT * FROM STREAM(x) WITH (a = f(1))"), "the option a", "1:35"),
     (lambda: read_sql("CREATE VIEW IDENTIFIER(f(1)) AS SELECT 1", AT), "the argument of IDENTIFIER", "1:24"),
 ]
+
+
+STATEMENTS = [
+    ("CREATE VIEW v AS SELECT * FROM IDENTIFIER(a)", "1:43"),
+    ("\n\n  CREATE VIEW v AS SELECT * FROM IDENTIFIER(a)", "3:45"),
+    ("CREATE VIEW v (one) AS SELECT 1, * FROM IDENTIFIER(a)", "1:52"),
+    ("CREATE VIEW v (one) AS SELECT 1, *\nFROM IDENTIFIER(a)", "2:17"),
+    ("CREATE FLOW f AS INSERT INTO t BY NAME SELECT * FROM IDENTIFIER(a)", "1:65"),
+]
+
+
+@pytest.mark.parametrize(("text", "place"), STATEMENTS)
+def test_columns_of_a_query_count_from_the_start_of_its_line(text, place):
+    file = read_sql(text, AT)
+    query = [*file.datasets, *file.flows][0].query
+    assert error(lambda: rewrite(query.text, query.at)).splitlines()[1] == f"  at: gold.sql:{place}"
 
 
 KEYS = [

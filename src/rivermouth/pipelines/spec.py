@@ -21,11 +21,13 @@ class SourceLine:
         file: The file, as the user would name it: relative to the pipeline's folder where it is below that.
         line: Its line, from 1; in a notebook ``.ipynb`` the line within the cell.
         cell: The cell of a notebook ``.ipynb``, from 1; None for other files.
+        before: Characters of the line that are before a text which begins there.
     """
 
     file: str
     line: int
     cell: int | None = None
+    before: int = field(default=0, compare=False)
 
     def __str__(self) -> str:
         cell = f" cell {self.cell}" if self.cell is not None else ""

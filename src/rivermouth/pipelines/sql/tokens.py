@@ -108,7 +108,8 @@ def place(text: str, position: int, at: SourceLine) -> str:
         position: The character, from 0.
         at: Where the text's first line is.
     """
-    column = position - text.rfind("\n", 0, position)
+    start = text.rfind("\n", 0, position)
+    column = position - start + (at.before if start < 0 else 0)
     return f"{line_of(text, position, at)}:{column}"
 
 

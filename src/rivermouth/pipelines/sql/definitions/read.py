@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from rivermouth.errors.pipeline_sql import SqlStatementRefused
@@ -238,7 +238,8 @@ def _query(file: _File, cursor: Cursor, head: Head | None = None) -> SqlQuery:
     for _ in range(cursor.i, len(cursor.found)):
         cursor.refuse_next_statement()
         cursor.i += 1
-    return file.query(head.labelled(text) if head else text, line)
+    labelled = head.labelled(text) if head else text
+    return file.query(labelled, replace(line, before=line.before - labelled.index(text)))
 
 
 def _flow(file: _File, cursor: Cursor, line: SourceLine) -> None:
