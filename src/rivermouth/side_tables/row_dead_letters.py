@@ -125,6 +125,19 @@ class RowDeadLetters:
         older = (F.col("flow") == F.lit(entry.flow)) & (F.col("entry") < F.lit(entry.number))
         DeltaTable.forPath(spark, self.location).delete(older)
 
+    def give_up(self, spark: SparkSession, flow: str) -> None:
+        """Discards the open dead letters of a flow, whose table was emptied: what they hold is read again.
+
+        Guarantees:
+            Run twice: as once. Stopped half-way: all of them are discarded, or none.
+        """
+        if not self.exists():
+            return
+        from delta.tables import DeltaTable  # noqa: PLC0415 - needs the session's jars
+
+        waiting = (F.col("flow") == F.lit(flow)) & F.col("status").isin("open", "replaying")
+        DeltaTable.forPath(spark, self.location).update(waiting, {"status": F.lit("discarded")})
+
     def newest_entry(self, spark: SparkSession, flow: str) -> int:
         """Number of the newest ledger entry of a flow whose dead letters are here; -1 without any."""
         if not self.exists():

@@ -15,7 +15,7 @@ from rivermouth.domain.delta.table_transaction import CountedTransaction
 from rivermouth.domain.query.query_entry import NO_COUNTS, QueryCounts, QueryEntry, replay_text
 from rivermouth.engine.batch.pipeline import transform
 from rivermouth.engine.query import replay_letters
-from rivermouth.engine.query.query_table import conformed
+from rivermouth.engine.query.query_table import conformed, prepare
 from rivermouth.engine.query.replay_letters import LETTER, REPLAYING, LetterTable
 from rivermouth.engine.query.streaming import failure_of
 from rivermouth.errors import CommitLost
@@ -23,6 +23,7 @@ from rivermouth.ports.delta import delta_append, delta_table
 from rivermouth.ports.internals.delta_snapshot import table_state
 from rivermouth.ports.internals.observed import Observed
 from rivermouth.ports.internals.query_plans import over_rows
+from rivermouth.ports.lake.lake_files import files_for
 from rivermouth.rows import dead_letter, routing, row_expectations
 from rivermouth.side_tables.row_dead_letters import ROW, RowDeadLetters
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from rivermouth.engine.query.decoded_stream import DecodedStream
+    from rivermouth.engine.query.query_table import QueryTable
 
 _PASSES: Final = "__passes"
 _DROPPED: Final = "__dropped"
@@ -46,11 +48,13 @@ class RecordQuery:
         flow: Name of its flow.
         frame: The query, a stream.
         decoded: The records that it decodes.
+        table: How its table is made; it may get new columns.
     """
 
     flow: str
     frame: DataFrame
     decoded: DecodedStream
+    table: QueryTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +83,13 @@ def replay_records(
 
     Args:
         spark: The session; settings of the commits are those of its thread.
-        table: The table, which can take the columns of the query.
+        table: The table with its dead letters.
         query: The query as it is now.
         dry_run: Only counts.
 
     Raises:
         CommitLost: Another process replayed dead letters of the table at the same time.
+        TableSchemaChanged: The table cannot take the columns of the query.
         RivermouthError: Why the query cannot make rows of the records.
 
     Guarantees:
@@ -101,7 +106,8 @@ def replay_records(
             rows = _rows(query, judged.where(_PASSES).select(f"{LETTER}.*"))
             counts = _counted(row_expectations.route(rows, table.spared), table)
         elif passing:
-            number = replay_letters.next_number(table_state(spark, table.location), newest)
+            state = prepare(spark, files_for(table.location, spark), query.table)
+            number = replay_letters.next_number(state, newest)
             replay_letters.rewrite(table, judged, version, F.col(_PASSES), REPLAYING, number)
             counts = _written(spark, table, query, number)
     except (PySparkException, Py4JJavaError) as error:

@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rivermouth.engine.query.query_table import prepare
 from rivermouth.engine.query.replay_letters import LeftRecords, ReplayedRows, replay
-from rivermouth.engine.query.replays.replay_records import RecordQuery, replay_records
+from rivermouth.engine.query.replays.replay_records import RecordQuery, ReplayedRecords, replay_records
 from rivermouth.pipelines.running.flows.flow_runs import evaluated_flow
 from rivermouth.pipelines.running.reads import in_own_session
 from rivermouth.ports.internals.query_plans import keeps_state
 
 if TYPE_CHECKING:
     from rivermouth.engine.query.replay_letters import LetterTable
-    from rivermouth.pipelines.graph import FlowNode, Node
+    from rivermouth.pipelines.graph import Node
     from rivermouth.pipelines.running.load import Loaded
     from rivermouth.pipelines.running.reads import Evaluated
 
@@ -52,18 +51,13 @@ def replayed_node(
             if why := _not_replayed(evaluated):
                 done = _leaving(done, records, why)
                 continue
-            if not dry_run:
-                prepare(workspace.session, workspace.files_of_lake, loaded.resolver.table_of(node))
-            done = _with_flow(done, table, flow, evaluated, dry_run=dry_run)
+            query = RecordQuery(name, evaluated.frame, evaluated.decoded[0], loaded.resolver.table_of(node))
+            found = replay_records(evaluated.frame.sparkSession, table, query, dry_run=dry_run)
+            done = _added(done, found)
     return done
 
 
-def _with_flow(
-    done: ReplayedRows, table: LetterTable, flow: FlowNode, evaluated: Evaluated, *, dry_run: bool
-) -> ReplayedRows:
-    frame = evaluated.frame
-    query = RecordQuery(flow.name, frame, evaluated.decoded[0])
-    found = replay_records(frame.sparkSession, table, query, dry_run=dry_run)
+def _added(done: ReplayedRows, found: ReplayedRecords) -> ReplayedRows:
     return replace(
         done,
         tried=done.tried + found.tried,
