@@ -231,6 +231,11 @@ CREATE TEMPORARY VIEW parted AS SELECT * FROM STREAM(read_kafka(
 CREATE STREAMING TABLE sums AS SELECT id, kafka_partition FROM STREAM(parted) WHERE total > 0;
 """
 """The same settings in SQL."""
+BESIDE = """
+CREATE TEMPORARY VIEW parted AS SELECT * FROM STREAM read_kafka(subscribe => 'a', format => 'json', schema => 'id int');
+CREATE STREAMING TABLE raw AS SELECT CAST(id AS STRING) AS value FROM STREAM(parted)
+UNION ALL SELECT CAST(value AS STRING) FROM STREAM read_kafka(subscribe => 'b');
+"""
 
 
 def test_records_are_decoded_in_sql_and_replayed(folder, topic, broker, capsys, monkeypatch):
@@ -258,8 +263,11 @@ def test_records_are_decoded_in_sql_and_replayed(folder, topic, broker, capsys, 
     assert invoke(["dead-letters", "replay", "orders"]) == 0
     assert capsys.readouterr().out == "orders: 4 dead letters tried, 1 in the table, 1 left out, 2 still fail\n"
     assert folder.rows("default.orders") == [(1, 1.5, 0), (2, 200.0, 4), (3, 1.0, 6)]
-    assert folder.rows("default.orders__dead_letters", "kafka_offset, status") == [
-        *((1, "open"), (2, "open"), (3, "replayed"), (6, "replayed"))
+    assert folder.rows("default.orders__dead_letters", "kafka_offset, status, reason") == [
+        (1, "open", "FIELD_TYPE"),
+        (2, "open", "INVALID_JSON"),
+        (3, "replayed", "NULL_VALUE"),
+        (6, "replayed", "FIELD_TYPE"),
     ]
     assert {each.problems for each in audited(folder.pipeline())} == {()}
     for call, at, detail, fix in (
@@ -283,3 +291,6 @@ def test_records_are_decoded_in_sql_and_replayed(folder, topic, broker, capsys, 
             f"[DEFINITION_INVALID] decode of t: {detail}; the pipeline was not run\n  at: src/a.sql:{at}\n  hint: {fix}"
         )
         assert str(refused.value) == text
+    # The view and the table call the same function, each with its own arguments.
+    folder.write("src/a.sql", BESIDE)
+    assert commands.validate(folder.pipeline()) == ["parted", "raw"]

@@ -89,7 +89,7 @@ def rows(folder, table, *columns):
     from pyspark.sql import SparkSession
 
     found = SparkSession.active().read.format("delta").load(str(folder.folder / "lake/default" / table))
-    return sorted((tuple(row) for row in found.select(*columns).collect()), key=repr)
+    return sorted((tuple(row) for row in found.selectExpr(*columns).collect()), key=repr)
 
 
 def letters(folder, table="orders"):
@@ -107,6 +107,8 @@ def replayed_letters(number):
     return sorted([*found, (5, "INVALID_JSON", "open", 0, None), (None, "EXPECTATION", "open", None, number)], key=repr)
 
 
+KEPT_AT = 1_767_225_600
+"""Kafka's timestamp of the records, in seconds."""
 BOTH = [(1, 1.5, 0), (BIG + 1, 2.5, 1)]
 
 
@@ -154,7 +156,9 @@ def test_mended_queries_take_records_once_also_after_the_process_ended(folder, c
     folder.write("src/a.py", MENDED)
     # It ends when its rows are in the table, and the query is not mended any more when it is completed.
     cut_off(monkeypatch, folder, replay_letters, "_write_held")
-    assert in_table(folder, "note") == [(*each, note) for each, note in zip(BOTH, (None, "big"), strict=True)]
+    more = ((None, "k0", KEPT_AT), ("big", "k1", KEPT_AT))
+    found = in_table(folder, "note", "kafka_key", "unix_seconds(kafka_timestamp)")
+    assert found == [(*each, *others) for each, others in zip(BOTH, more, strict=True)]
     folder.write("src/a.py", PYTHON)
     completed = "orders: 2 dead letters tried, 0 in the table, 2 still fail"
     assert said(capsys, "replay") == (0, f"{completed}\nsums: 0 dead letters tried, 0 in the table\n{STATE}\n")
@@ -171,7 +175,10 @@ def test_a_replay_that_ended_before_its_commit_is_given_up(folder, capsys, monke
     folder.run()
     monkeypatch.chdir(folder.folder)
     failing = (0, "orders: 6 dead letters tried, 0 in the table, 6 still fail\n")
+    folder.write("src/a.py", only_orders.replace("id int, total", "must int NOT NULL, id int, total"))
     assert said(capsys, "replay", "orders") == failing
+    now = dict.fromkeys(range(1, 5), "FIELD_MISSING")
+    assert letters(folder) == [(place, reason, "open", 0, None) for place, reason in (REASONS | now).items()]
     folder.write("src/a.py", mended)
     cut_off(monkeypatch, folder, replay_records, "_write")
     begun = {(each[2], each[4]) for each in letters(folder)}

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING, Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
@@ -28,7 +31,7 @@ from rivermouth.rows import dead_letter, routing, row_expectations
 from rivermouth.side_tables.row_dead_letters import ROW, RowDeadLetters
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from rivermouth.engine.query.decoded_stream import DecodedStream
     from rivermouth.engine.query.query_table import QueryTable
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
 _PASSES: Final = "__passes"
 _DROPPED: Final = "__dropped"
 _PICKED: Final = "__picked"
+_RENEWED: Final = "__renewed"
+_WHY: Final = ("reason", "field", "message")
 _TRIES: Final = 5
 """So often a replay begins its commit again, because a batch was committed between its look and its beginning."""
 
@@ -81,6 +86,8 @@ def replay_records(
 ) -> ReplayedRecords:
     """Writes the rows that a query makes of the records of its open dead letters into the table.
 
+    Those that are refused again stay open, and say why they are refused now.
+
     Args:
         spark: The session; settings of the commits are those of its thread.
         table: The table with its dead letters.
@@ -98,9 +105,9 @@ def replay_records(
     """
     try:
         judged, version = _judged(spark, table, query)
-        picked, passing, dropped, newest = judged.select(
-            F.count_if(_PICKED), F.count_if(_PASSES), F.count_if(_DROPPED), F.max(f"{LETTER}.replay")
-        ).first() or (0, 0, 0, None)
+        picked, passing, dropped, renewed, newest = judged.select(
+            *map(F.count_if, (_PICKED, _PASSES, _DROPPED, _RENEWED)), F.max(f"{LETTER}.replay")
+        ).first() or (0, 0, 0, 0, None)
         counts = NO_COUNTS
         if passing and dry_run:
             rows = _rows(query, judged.where(_PASSES).select(f"{LETTER}.*"))
@@ -110,6 +117,8 @@ def replay_records(
             number = replay_letters.next_number(state, newest)
             replay_letters.rewrite(table, judged, version, F.col(_PASSES), REPLAYING, number)
             counts = _written(spark, table, query, number)
+        elif renewed and not dry_run:
+            replay_letters.rewrite(table, judged, version, F.lit(False), "open")
     except (PySparkException, Py4JJavaError) as error:
         raise failure_of(error, query.flow, decodes=True) from error
     left_out = max(counts.dropped + dropped, passing - counts.written - counts.dead_lettered)
@@ -117,21 +126,29 @@ def replay_records(
 
 
 def _judged(spark: SparkSession, table: LetterTable, query: RecordQuery) -> tuple[DataFrame, int]:
-    """All dead letters, each whole: whether it is picked, whether it passes, and whether it is left out then."""
+    """All dead letters, each whole: whether it is picked, passes, is left out then, or says something else now."""
     letters, version = replay_letters.letters_of(spark, table)
-    letters = letters.withColumn(LETTER, F.struct("*"))
+    letters, flow = letters.withColumn(LETTER, F.struct("*")), query.decoded.flow
     picked = replay_letters.is_open() & F.col(ROW).isNull() & F.col("flow").eqNullSafe(query.flow)
-    records = dead_letter.as_envelope(letters.where(picked), LETTER)
-    route = F.col(names.ROUTE)
-    judged = transform(records, query.decoded.flow, (LETTER,)).select(
-        LETTER,
-        F.lit(True).alias(_PICKED),
-        (route != routing.DEAD_LETTER).alias(_PASSES),
-        (route == routing.DROPPED).alias(_DROPPED),
+    routed = transform(dead_letter.as_envelope(letters.where(picked), LETTER), flow, (LETTER,))
+    passing = routed.where(f"{names.ROUTE} <> '{routing.DEAD_LETTER}'")
+    refused = dead_letter.dead_letters(routed, flow, target=table.dataset, entry=0, topic_ids={}, beside=(LETTER,))
+    letter, said = F.col(LETTER), F.col(LETTER)
+    for name in _WHY:
+        said = said.withField(name, F.col(name))
+    same = reduce(and_, (letter[name].eqNullSafe(F.col(name)) for name in _WHY))
+    no, yes = F.lit(False), F.lit(True)
+    parts = (
+        (letters.where(~picked), letter, (no, no, no, no)),
+        (passing, letter, (yes, yes, F.col(names.ROUTE) == routing.DROPPED, no)),
+        (refused, said, (yes, no, no, ~same)),
     )
-    no = F.lit(False)
-    others = letters.where(~picked).select(LETTER, no.alias(_PICKED), no.alias(_PASSES), no.alias(_DROPPED))
-    return others.unionByName(judged), version
+    marks = (_PICKED, _PASSES, _DROPPED, _RENEWED)
+    found = [
+        rows.select(whole.alias(LETTER), *(each.alias(name) for each, name in zip(told, marks, strict=True)))
+        for rows, whole, told in parts
+    ]
+    return reduce(DataFrame.unionByName, found), version
 
 
 def _rows(query: RecordQuery, letters: DataFrame) -> DataFrame:
