@@ -26,7 +26,8 @@ def records():
 @dp.expect_or_dead_letter("cheap", "total < 100")
 @dp.expect_or_drop("counted", "id % 10 <> 9")
 def orders():
-    return decode(records(), JSON, null_values="dead_letter").where("id % 10 <> 8")
+    rows = decode(records(), JSON, null_values="dead_letter").withWatermark("kafka_timestamp", "1 hour")
+    return rows.where("id % 10 <> 8")
 
 @dp.table
 def sums():
@@ -214,11 +215,11 @@ def test_records_of_queries_that_cannot_take_them_alone_are_left_out(folder):
     assert refused(folder, "newest", LettersNotReplayed) == (
         "[LETTERS_NOT_REPLAYED] dead letters of newest are not replayed: it is a target of AUTO CDC, and changes "
         "cannot be applied out of their order; nothing was written\n"
-        "  at: src/a.py:32\n"
+        "  at: src/a.py:33\n"
         "  hint: rivermouth dead-letters discard newest, once the rows are corrected where they come from"
     )
-    query = 'return decode(records(), JSON, null_values="dead_letter").where("id % 10 <> 8")'
-    flow = "return records().selectExpr('partition AS id', '1D AS total')"
+    query = 'rows = decode(records(), JSON, null_values="dead_letter").withWatermark("kafka_timestamp", "1 hour")'
+    flow = "rows = records().selectExpr('partition AS id', '1D AS total')"
     text = PYTHON.replace(query, flow)
     assert text != PYTHON
     folder.write("src/a.py", text)
