@@ -127,7 +127,8 @@ def test_dead_letters_are_listed_shown_replayed_and_discarded(shop, capsys, spar
     for tried, moved in ((2, 1), (1, 0)):
         code, body = answer(capsys, "dead-letters", "replay", "orders")
         assert body["rows"] == [
-            {"table": "orders", "tried": tried, "replayed": moved, "remaining": 1, "not_decoded": 0, "dry_run": False}
+            {"table": "orders", "tried": tried, "replayed": moved, "remaining": 1, "dry_run": False, "left": []}
+            | dict.fromkeys(("records", "rows", "dropped", "dead_lettered"), 0)
         ]
         assert sorted(row.id for row in spark.read.format("delta").load(table).collect()) == [1, 2, 3]
     assert said(capsys, "dead-letters", "replay", "totals")[1].splitlines()[0] == (
@@ -169,13 +170,13 @@ def test_a_replay_that_was_cut_off_twice_is_completed_once(shop, spark, monkeypa
     send(shop, "1.json", {"id": 1, "amount": 50, "status": "a"}, {"id": 2, "amount": 51, "status": "b"})
     (shop / "code.py").write_text(only_orders)
     _, pipeline = run()
-    rewrite, append = replay_letters._rewrite, replay_letters.delta_append.append
+    rewrite, append = replay_letters.rewrite, replay_letters.delta_append.append
 
     def cut_off_before(what):
-        def rewriting(table, letters, version, chosen, status, number):
+        def rewriting(table, letters, version, chosen, status, *number):
             if status == "replayed" and what == "mark":
                 raise KeyboardInterrupt
-            rewrite(table, letters, version, chosen, status, number)
+            rewrite(table, letters, version, chosen, status, *number)
 
         def appending(*arguments, **named):
             if what == "table":
@@ -183,7 +184,7 @@ def test_a_replay_that_was_cut_off_twice_is_completed_once(shop, spark, monkeypa
             append(*arguments, **named)
 
         with monkeypatch.context() as patched:
-            patched.setattr(replay_letters, "_rewrite", rewriting)
+            patched.setattr(replay_letters, "rewrite", rewriting)
             patched.setattr(replay_letters.delta_append, "append", appending)
             with pytest.raises(KeyboardInterrupt):
                 dead_letters.replayed(pipeline, ["orders"])

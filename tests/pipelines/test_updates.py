@@ -202,6 +202,8 @@ def test_full_refresh_and_reset_do_what_they_say(numbers):
     numbers.feed("in/9.json", {"id": 9})
     numbers.run(full_refresh=("bronze",), accepts_loss=True)
     assert numbers.rows("default.bronze") == [(9, None)]
+    # What was refused before was read again: a replay would write it twice.
+    assert numbers.rows("default.bronze__dead_letters", "status") == [("discarded",)]
 
 
 def test_a_query_with_state_stops_where_its_state_is_lost(folder):

@@ -14,7 +14,6 @@ from rivermouth.cli.options import Timestamp, WholeNumber, with_flows, with_proj
 from rivermouth.cli.output import Output, count, plain
 from rivermouth.cli.pipelines import SettingsChoice, has_flows, meant, with_settings
 from rivermouth.cli.text_table import columns
-from rivermouth.errors import RecordsNotReplayed
 
 if TYPE_CHECKING:
     from rivermouth.engine.query.replay_letters import ReplayedRows
@@ -178,8 +177,8 @@ def replay(
     Those that pass go into the table once and are marked as replayed; the others stay open. A flow that runs is asked
     to do it between two batches.
 
-    Of a pipeline's table those rows are written that meet its expectations of now. A materialized view and a target of
-    AUTO CDC are left out, and so are records that a query could not decode.
+    Of a pipeline's table those rows are written that meet its expectations of now. Records that could not be decoded go
+    through its query of now, unless that keeps state. A materialized view and a target of AUTO CDC are left out.
     """
     from rivermouth.cli.event_text import replayed_text
     from rivermouth.pipelines import dead_letters as of_pipelines
@@ -285,12 +284,14 @@ def _where(file: str, names: tuple[str, ...], settings: SettingsChoice) -> _Wher
 
 
 def _replayed_rows(done: ReplayedRows) -> str:
-    would = "would be " if done.dry_run else ""
-    left = f", {done.remaining:,} still fail" if done.remaining else ""
-    text = f"{done.table}: {count(done.tried, 'dead letter')} tried, {done.replayed:,} {would}in the table{left}"
-    if not done.not_decoded:
-        return text
-    return f"{text}\n{RecordsNotReplayed(dataset=done.table, records=done.not_decoded)}"
+    from rivermouth.pipelines.dead_letters import records_not_replayed
+
+    would, rows = "would be " if done.dry_run else "", done.replayed - done.records + done.rows
+    parts = [f"{count(done.tried, 'dead letter')} tried", f"{rows:,} {would}in the table"]
+    parts += [f"{done.dropped:,} {would}left out"] if done.dropped else []
+    parts += [f"{done.dead_lettered:,} {would}dead-lettered as rows"] if done.dead_lettered else []
+    parts += [f"{done.remaining:,} still fail"] if done.remaining else []
+    return "\n".join([f"{done.table}: {', '.join(parts)}", *map(str, records_not_replayed(done))])
 
 
 def _filter(chosen: dict[str, Any]) -> DeadLetterFilter:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 def row_text(letter: RowLetter) -> str:
     """A dead letter of a pipeline's table, for a person."""
-    head = f"{letter.table}: flow {letter.flow}, ledger entry {letter.entry}, {letter.status}"
+    found = "found by a replay" if letter.entry is None else f"ledger entry {letter.entry}"
+    head = f"{letter.table}: flow {letter.flow}, {found}, {letter.status}"
     buried = f"dead-lettered {utc(letter.dead_lettered_at)}"
     if (record := letter.record) is not None:
         field = f" in {printable(record.field)}" if record.field else ""

@@ -111,11 +111,8 @@ class CatalogNameTwice(RivermouthError):
 
 
 class RecordsNotReplayed(RivermouthError):
-    """The dead letters of a table are Kafka records that its query could not decode, and no rows."""
+    """Kafka records that a query could not decode, and that it cannot try again on their own."""
 
     code = "RECORDS_NOT_REPLAYED"
-    what = (
-        "dead letters of {dataset} are not replayed: {records} of them were not decoded, and a replay writes rows of "
-        "the query; they stay open"
-    )
+    what = "{records} dead letters of {dataset} that were not decoded are not replayed: {detail}; they stay open"
     hint = "rivermouth run --full-refresh {dataset}, once its decode(...) fits them"

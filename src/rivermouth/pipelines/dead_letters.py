@@ -103,7 +103,7 @@ class RowLetter:
     Attributes:
         table: The table, as the pipeline writes it.
         flow: The flow that read the row.
-        entry: Number of the ledger entry of its batch.
+        entry: Number of the ledger entry of its batch; None of a row that a replay of records found.
         status: What became of it.
         failed_expectations: Names of the expectations that it failed.
         dead_lettered_at: When it was written, in UTC.
@@ -114,7 +114,7 @@ class RowLetter:
 
     table: str
     flow: str
-    entry: int
+    entry: int | None
     status: str
     failed_expectations: tuple[str, ...]
     dead_lettered_at: dt.datetime
@@ -230,11 +230,13 @@ def replayed(
     dry_run: bool = False,
     hooks: RunHooks = NO_HOOKS,
 ) -> list[ReplayedRows]:
-    """Tries open dead letters of these tables, or of all, again, by the expectations of now.
+    """Tries open dead letters of these tables, or of all, again, by the queries and the expectations of now.
+
+    Rows are judged by the expectations. Records that were not decoded go through their query, where it keeps no state.
 
     Raises:
         LettersNotReplayed: A named table is a materialized view, or a target of AUTO CDC.
-        RecordsNotReplayed: All open dead letters of the named tables are records that were not decoded.
+        RecordsNotReplayed: All open dead letters of the named tables are records that their queries cannot try again.
         CommitLost: Another process did the same at the same time.
         RivermouthError: What is wrong with the pipeline.
 
@@ -245,7 +247,7 @@ def replayed(
     if not tables:
         return []
     with opened(pipeline, hooks, writes=False) as loaded:
-        from rivermouth.engine.query.replay_letters import replay  # noqa: PLC0415 - loads Spark
+        from rivermouth.pipelines.running.flows.replayed_records import replayed_node  # noqa: PLC0415 - loads Spark
 
         chosen = [node for node in loaded.graph.nodes if str(node.name) in tables]
         refused = [(node, why) for node in chosen if (why := _not_replayed(node))]
@@ -253,13 +255,18 @@ def replayed(
             node, why = refused[0]
             raise LettersNotReplayed(at=str(node.at), dataset=loaded.graph.names.shown(node.name), detail=why)
         done = [
-            replay(loaded.workspace.session, _letter_table(loaded, node), expectation, dry_run=dry_run)
+            replayed_node(loaded, node, _letter_table(loaded, node), expectation, dry_run=dry_run)
             for node in chosen
             if not _not_replayed(node)
         ]
-        if names and (only := [each for each in done if each.not_decoded]) and not any(each.tried for each in done):
-            raise RecordsNotReplayed(dataset=only[0].table, records=only[0].not_decoded)
+        if names and (only := [each for each in done if each.left]) and not any(each.tried for each in done):
+            raise records_not_replayed(only[0])[0]
         return done
+
+
+def records_not_replayed(done: ReplayedRows) -> list[RecordsNotReplayed]:
+    """Why records among the dead letters of a table were left out, as errors."""
+    return [RecordsNotReplayed(dataset=done.table, records=each.records, detail=each.why) for each in done.left]
 
 
 def discarded(

@@ -181,6 +181,11 @@ def as_envelope(letters: DataFrame, *more: str) -> DataFrame:
     return letters.select(*(column.alias(source) for source, column in columns.items()), *beside)
 
 
+def as_kafka(letters: DataFrame) -> DataFrame:
+    """Dead letters as Spark's Kafka source gave their records: ``key``, ``value``, ``topic`` and so on."""
+    return as_envelope(letters).selectExpr(*(f"{name} AS {source}" for source, name in envelope.SOURCE_COLUMNS.items()))
+
+
 def dead_letters(
     routed: DataFrame,
     flow: Flow,

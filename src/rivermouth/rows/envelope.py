@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rivermouth.spec import Flow
 
-_SOURCE_COLUMNS = {
+SOURCE_COLUMNS = {
     "topic": names.TOPIC,
     "partition": names.PARTITION,
     "offset": names.OFFSET,
@@ -29,6 +29,7 @@ _SOURCE_COLUMNS = {
     "key": names.KEY,
     "value": names.VALUE,
 }
+"""The columns of Spark's Kafka source, and what they are called in the envelope."""
 
 # So many offsets are worth a task; and so many partitions, one after the other, are soon fetched.
 _TASK_OFFSETS: Final = 1_000
@@ -57,10 +58,10 @@ def read(batch: DataFrame, within: Ranges | None = None, beside: Sequence[str] =
         ``__timestamp`` timestamp, ``__timestamp_type`` int, ``__headers`` array of (key, value) or null,
         ``__key`` and ``__value`` binary.
     """
-    missing = _SOURCE_COLUMNS.keys() - set(batch.columns)
+    missing = SOURCE_COLUMNS.keys() - set(batch.columns)
     nothing = "CAST(NULL AS array<struct<key:string,value:binary>>)"
     rows = batch.selectExpr(
-        *(f"{nothing if source in missing else source} AS {target}" for source, target in _SOURCE_COLUMNS.items()),
+        *(f"{nothing if source in missing else source} AS {target}" for source, target in SOURCE_COLUMNS.items()),
         *beside,
     )
     return rows if within is None else rows.where(inside(within))

@@ -40,7 +40,8 @@ class RowDeadLetters:
 
     Its columns: ``flow``, ``entry`` (bigint, number of the ledger entry), ``failed_expectations`` (array of strings),
     ``status`` (``open``, ``replaying``, ``replayed`` or ``discarded``), ``dead_lettered_at`` (timestamp), ``replay``
-    (bigint, number of the replay that wrote it into the table) and ``row`` (a struct: the query's columns).
+    (bigint, number of the replay that changed its status last) and ``row`` (a struct: the query's columns). A row that
+    a replay of records found has that replay's number, and no ``entry``.
 
     Where the query decodes records there are also those that were refused. They have no ``row``, but ``reason``,
     ``field``, ``message``, and the record itself: ``kafka_topic`` … ``kafka_value``, as the dead letters of flows.
@@ -86,17 +87,29 @@ class RowDeadLetters:
         Guarantees:
             Run twice with one entry: they are there once. Stopped half-way: all of them or none.
         """
-        spark = letters.sparkSession
-        state = self._prepared(spark, letters.schema)
+        said = json.dumps({"dead_letters_of": entry.flow, "entry": entry.number, "attempt": entry.attempt})
+        state = self._prepared(letters.sparkSession, letters.schema)
+        self.append(letters, TableTransaction(f"rivermouth/{entry.flow}/{state.table_id}", entry.number, said), state)
+
+    def append(self, letters: DataFrame, carried: TableTransaction, state: TableState | None = None) -> None:
+        """Appends dead letters in one commit.
+
+        Args:
+            letters: As ``letters`` returns them.
+            carried: Its transaction number and metadata.
+            state: Of the table, which can take them; None to look, and to give it what it lacks.
+
+        Guarantees:
+            Run twice with one number: they are there once. Stopped half-way: all of them or none.
+        """
+        state = state or self._prepared(letters.sparkSession, letters.schema)
         letters = letters.select(
             *(
                 (F.col(each.name) if each.name in letters.columns else F.lit(None)).cast(each.dataType).alias(each.name)
                 for each in state.columns
             )
         )
-        said = json.dumps({"dead_letters_of": entry.flow, "entry": entry.number, "attempt": entry.attempt})
-        carried = TableTransaction(f"rivermouth/{entry.flow}/{state.table_id}", entry.number, said)
-        is_new = entry.number > state.transactions.get(carried.app_id, -1)
+        is_new = carried.app_version > state.transactions.get(carried.app_id, -1)
         delta_append.append(letters, self.location, carried, onto=state.version if is_new else None)
 
     def forget_before(self, spark: SparkSession, entry: QueryEntry) -> None:
@@ -111,6 +124,19 @@ class RowDeadLetters:
 
         older = (F.col("flow") == F.lit(entry.flow)) & (F.col("entry") < F.lit(entry.number))
         DeltaTable.forPath(spark, self.location).delete(older)
+
+    def give_up(self, spark: SparkSession, flow: str) -> None:
+        """Discards the open dead letters of a flow, whose table was emptied: what they hold is read again.
+
+        Guarantees:
+            Run twice: as once. Stopped half-way: all of them are discarded, or none.
+        """
+        if not self.exists():
+            return
+        from delta.tables import DeltaTable  # noqa: PLC0415 - needs the session's jars
+
+        waiting = (F.col("flow") == F.lit(flow)) & F.col("status").isin("open", "replaying")
+        DeltaTable.forPath(spark, self.location).update(waiting, {"status": F.lit("discarded")})
 
     def newest_entry(self, spark: SparkSession, flow: str) -> int:
         """Number of the newest ledger entry of a flow whose dead letters are here; -1 without any."""

@@ -209,9 +209,9 @@ class QueryEntry:
             raise LedgerUnreadable(table=table, version=version, detail=str(error)) from None
 
 
-def replay_text(dataset: str, number: int) -> str:
+def replay_text(dataset: str, number: int, **counts: int) -> str:
     """What the commit says that brings dead letters of a dataset into its table."""
-    return json.dumps({_REPLAY: dataset, "replay": number})
+    return json.dumps({_REPLAY: dataset, "replay": number, **counts})
 
 
 def is_replay(text: str) -> bool:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.types import StructType
 
     from rivermouth.domain.query.query_entry import QueryEntry
     from rivermouth.spec import Flow
@@ -43,11 +44,13 @@ class DecodedStream:
         alias: Of the records in the query.
         flow: How they are decoded.
         observed: Counts them.
+        records: The columns of the records as the query has them before.
     """
 
     alias: str
     flow: Flow
     observed: ObservedStream
+    records: StructType
 
     @property
     def counts(self) -> QueryCounts:
@@ -94,7 +97,7 @@ def decoded_stream(frame: DataFrame, flow: Flow, columns: Sequence[str], alias: 
     }
     observed = ObservedStream(routed, counting)
     rows = observed.rows.where(f"{names.ROUTE} = '{routing.TABLE}'").selectExpr(*map(names.quoted, columns))
-    return rows, DecodedStream(alias, flow, observed)
+    return rows, DecodedStream(alias, flow, observed, frame.schema)
 
 
 def reset(decoded: Sequence[DecodedStream]) -> None:

@@ -10,37 +10,60 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from rivermouth import names
 from rivermouth.domain.delta.table_transaction import CountedTransaction, TableTransaction
-from rivermouth.domain.query.query_entry import replay_text
+from rivermouth.domain.query.query_entry import QueryEntry, replay_text
 from rivermouth.engine.query.query_table import conformed
 from rivermouth.errors import CommitLost
 from rivermouth.names import quoted
 from rivermouth.ports.delta import delta_append, delta_table
 from rivermouth.ports.internals.delta_snapshot import table_state
+from rivermouth.ports.lake.lake_files import files_for
 from rivermouth.rows import row_expectations
-from rivermouth.side_tables.row_dead_letters import ROW
+from rivermouth.side_tables.held_letters import HeldLetters
+from rivermouth.side_tables.row_dead_letters import ROW, RowDeadLetters
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
+    from rivermouth.ports.internals.delta_snapshot import TableState
     from rivermouth.rows.row_expectations import RowExpectation
 
-_LETTER: Final = "__letter"
+LETTER: Final = "__letter"
+"""A dead letter whole, next to what is known of it."""
+REPLAYING: Final = "replaying"
+"""The status of a dead letter whose replay was begun."""
 _PICKED: Final = "__picked"
-_REFUSED: Final = "__refused"
+
+
+@dataclass(frozen=True, slots=True)
+class LeftRecords:
+    """Open dead letters that a replay left out: records that were not decoded.
+
+    Attributes:
+        records: How many.
+        why: Why they cannot be replayed.
+    """
+
+    records: int
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayedRows:
-    """What became of a table's open dead letters.
+    """What became of a table's open dead letters: ``tried = replayed + remaining``.
 
     Attributes:
         table: The table, as the pipeline writes it.
         tried: How many were open and picked.
-        replayed: How many are in the table now, or would be.
-        remaining: How many still fail an expectation.
-        not_decoded: How many more are open, because the query could not decode their records; they stay.
+        replayed: How many are done with, or would be: rows that are in the table now, and records that were decoded.
+        remaining: How many still fail: rows an expectation, and records the format.
+        records: How many of the replayed ones are records.
+        rows: How many rows these records brought into the table.
+        dropped: How many of these records, or of their rows, a setting, the query or an expectation left out.
+        dead_lettered: How many of their rows failed an expectation, and are new dead letters.
+        left: Records that were not tried.
         dry_run: Whether nothing was written.
     """
 
@@ -48,7 +71,11 @@ class ReplayedRows:
     tried: int
     replayed: int
     remaining: int
-    not_decoded: int = 0
+    records: int = 0
+    rows: int = 0
+    dropped: int = 0
+    dead_lettered: int = 0
+    left: tuple[LeftRecords, ...] = ()
     dry_run: bool = False
 
 
@@ -68,15 +95,46 @@ class LetterTable:
     dead_letters: str
     expectations: Sequence[RowExpectation]
 
+    @property
+    def spared(self) -> list[RowExpectation]:
+        """Its expectations, none of which ends a job: what fails one whose action is fail is a dead letter."""
+        return [_Spared(each) for each in self.expectations]
 
-def replay(spark: SparkSession, table: LetterTable, failed: str | None, *, dry_run: bool = False) -> ReplayedRows:
-    """Writes open dead letters that meet the expectations of now into their table.
+    def held(self, spark: SparkSession) -> HeldLetters:
+        """Dead letters that a replay found, until they are in their table."""
+        return HeldLetters(files_for(self.location, spark), self.location)
+
+    def side_table(self, spark: SparkSession) -> RowDeadLetters:
+        """The table of its dead letters."""
+        return RowDeadLetters(files_for(self.dead_letters, spark), self.dead_letters, dataset=self.dataset)
+
+    def replay_entry(self, number: int) -> QueryEntry:
+        """What stands for a replay where dead letters are held."""
+        return QueryEntry(f"replay of {self.dataset}", number, attempt=str(number))
+
+
+def app_id(table_id: str) -> str:
+    """The application of the transactions of replays in a table.
+
+    Args:
+        table_id: Delta's UUID of the table.
+    """
+    return f"rivermouth/replay/{table_id}"
+
+
+def replay(
+    spark: SparkSession, table: LetterTable, failed: str | None, *, dry_run: bool = False
+) -> tuple[ReplayedRows, dict[str, int]]:
+    """Writes open dead letters that are rows, and meet the expectations of now, into their table.
 
     Args:
         spark: The session.
         table: The table.
         failed: Only those that failed the expectation of this name.
         dry_run: Only counts.
+
+    Returns:
+        What became of them; and by flow how many open ones are records that were not decoded.
 
     Raises:
         CommitLost: Another process did the same at the same time.
@@ -85,22 +143,22 @@ def replay(spark: SparkSession, table: LetterTable, failed: str | None, *, dry_r
         Run twice: the second time moves none. Stopped anywhere: the next replay completes this one first; each row is
         in the table once.
     """
-    app = f"rivermouth/replay/{table_state(spark, table.location).table_id}"
     if not dry_run:
-        _complete(spark, table, app)
-    state = table_state(spark, table.location)
-    routed, version = _routed(spark, table, state.columns, failed)
-    tried, passing, not_decoded = routed.select(
-        F.count_if(_PICKED),
-        F.count_if(F.col(_PICKED) & (F.col(names.ROUTE) == row_expectations.TABLE)),
-        F.count_if(_REFUSED),
-    ).first() or (0, 0, 0)
-    if passing and not dry_run:
-        number = max(state.transactions.get(app, -1), _newest_replay(spark, table)) + 1
-        claimed = F.col(_PICKED) & (F.col(names.ROUTE) == row_expectations.TABLE)
-        _rewrite(table, routed, version, claimed, "replaying", number)
-        _complete(spark, table, app)
-    return ReplayedRows(table.dataset, tried, passing, tried - passing, not_decoded, dry_run)
+        complete(spark, table)
+    letters, version = letters_of(spark, table)
+    # A record that was not decoded is no row.
+    groups = letters.where(is_open(failed)).groupBy("flow", F.col(ROW).isNull()).count().orderBy("flow").collect()
+    tried, passing = sum(count for _, is_record, count in groups if not is_record), 0
+    if tried:
+        routed = _routed(letters, table, table_state(spark, table.location).columns, failed)
+        passes = F.col(_PICKED) & (F.col(names.ROUTE) == row_expectations.TABLE)
+        passing, newest = routed.select(F.count_if(passes), F.max(f"{LETTER}.replay")).first() or (0, None)
+        if passing and not dry_run:
+            number = next_number(table_state(spark, table.location), newest)
+            rewrite(table, routed, version, passes, REPLAYING, number)
+            complete(spark, table, {number: False})
+    done = ReplayedRows(table.dataset, tried, passing, tried - passing, dry_run=dry_run)
+    return done, {flow: count for flow, is_record, count in groups if is_record}
 
 
 def discard(spark: SparkSession, table: LetterTable, failed: str | None, *, dry_run: bool = False) -> int:
@@ -112,48 +170,85 @@ def discard(spark: SparkSession, table: LetterTable, failed: str | None, *, dry_
     Guarantees:
         Run twice: the second time finds none.
     """
-    letters, version = _letters(spark, table)
-    picked = letters.withColumn(_LETTER, F.struct("*")).withColumn(_PICKED, _open(failed))
+    letters, version = letters_of(spark, table)
+    picked = letters.withColumn(LETTER, F.struct("*")).withColumn(_PICKED, is_open(failed))
     ((found,),) = picked.select(F.count_if(_PICKED)).collect()
     if found and not dry_run:
-        _rewrite(table, picked, version, F.col(_PICKED), "discarded", None)
+        rewrite(table, picked, version, F.col(_PICKED), "discarded")
     return int(found)
 
 
-def _complete(spark: SparkSession, table: LetterTable, app: str) -> None:
-    """Brings replays that were begun to their end: their rows into the table, then their mark."""
-    letters, version = _letters(spark, table)
-    begun = [row[0] for row in letters.where("status = 'replaying'").select("replay").distinct().collect()]
-    if not begun:
+def complete(spark: SparkSession, table: LetterTable, begun: Mapping[int, bool] | None = None) -> None:
+    """Brings replays that were begun to their end: their rows into the table, then their mark.
+
+    Rows of records are made by the query, which may be another one by now. Where they are not in the table, the replay
+    of these records is given up: the dead letters are open again.
+
+    Args:
+        spark: The session.
+        table: The table.
+        begun: The numbers of the replays that were begun, and whether they are about records; None to look.
+
+    Raises:
+        CommitLost: Another process did the same at the same time.
+    """
+    begun = dict(_begun(letters_of(spark, table)[0])) if begun is None else begun
+    try:
+        given_up = [number for number in sorted(begun) if not _written(spark, table, number, records=begun[number])]
+    except delta_table.conflicts() as error:
+        number = min(begun)
+        raise CommitLost(flow=f"replay of {table.dataset}", entry=number, table=table.location) from error
+    if begun:
+        letters, version = letters_of(spark, table)
+        mark = F.when(F.col("replay").isin(given_up), "open").otherwise("replayed") if given_up else "replayed"
+        rewrite(table, letters.withColumn(LETTER, F.struct("*")), version, F.col("status") == REPLAYING, mark)
+        table.held(spark).forget(table.replay_entry(0).flow)
+
+
+def _begun(letters: DataFrame) -> list[tuple[int, bool]]:
+    """The numbers of the replays that were begun, and whether they are about records."""
+    found = letters.where(F.col("status") == REPLAYING).groupBy("replay")
+    return [(row[0], row[1]) for row in found.agg(F.bool_or(F.col(ROW).isNull())).collect()]
+
+
+def _written(spark: SparkSession, table: LetterTable, number: int, *, records: bool) -> bool:
+    """Whether the rows of a replay are in the table; those that dead letters hold are written now."""
+    state = table_state(spark, table.location)
+    app = app_id(state.table_id)
+    if not records:
+        letters = letters_of(spark, table)[0]
+        rows = letters.where(F.col("status").eqNullSafe(REPLAYING) & (F.col("replay") == number))
+        carried = TableTransaction(app, number, replay_text(table.dataset, number))
+        delta_append.append(conformed(rows.select(f"{ROW}.*"), state.columns), table.location, carried)
+        return True
+    newest = state.transactions.get(app, -1)
+    if newest < number:
+        # Whoever began it may still be at work: with a later number in the table, its commit is refused.
+        carried = TableTransaction(app, number + 1, replay_text(table.dataset, number + 1))
+        delta_append.append(spark.createDataFrame([], state.columns), table.location, carried)
+    if newest == number:
+        _write_held(spark, table, number)
+    return newest == number
+
+
+def _write_held(spark: SparkSession, table: LetterTable, number: int) -> None:
+    """Writes the dead letters that a replay of records found, if there are any."""
+    found = table.held(spark).held(spark, table.replay_entry(number))
+    if found is None:
         return
-    columns = table_state(spark, table.location).columns
-    for number in sorted(begun):
-        rows = letters.where(F.col("status").eqNullSafe("replaying") & (F.col("replay") == number))
-        try:
-            carried = TableTransaction(app, number, replay_text(table.dataset, number))
-            delta_append.append(conformed(rows.select(f"{ROW}.*"), columns), table.location, carried)
-        except delta_table.conflicts() as error:
-            raise CommitLost(flow=f"replay of {table.dataset}", entry=number, table=table.location) from error
-    marked = letters.withColumn(_LETTER, F.struct("*"))
-    _rewrite(table, marked, version, F.col("status") == "replaying", "replayed", None)
+    app = app_id(table_state(spark, table.dead_letters).table_id)
+    said = json.dumps({"dead_letters_of": f"replay of {table.dataset}", "replay": number})
+    table.side_table(spark).append(found, TableTransaction(app, number, said))
 
 
-def _routed(spark: SparkSession, table: LetterTable, columns: object, failed: str | None) -> tuple[DataFrame, int]:
+def _routed(letters: DataFrame, table: LetterTable, columns: StructType, failed: str | None) -> DataFrame:
     """Each letter, whether it is picked, and where its row would go by the expectations of now."""
-    letters, version = _letters(spark, table)
-    # A record that was not decoded is no row.
-    is_row, is_open = F.col(ROW).isNotNull(), _open(failed)
-    marks = ((is_open & is_row).alias(_PICKED), (is_open & ~is_row).alias(_REFUSED))
-    whole = letters.select(F.struct("*").alias(_LETTER), *marks, f"{ROW}.*")
+    picked = (is_open(failed) & F.col(ROW).isNotNull()).alias(_PICKED)
+    whole = letters.select(F.struct("*").alias(LETTER), picked, f"{ROW}.*")
     there = {name.lower() for name in whole.columns}
-    missing = {
-        each.name: F.lit(None).cast(each.dataType)
-        for each in columns  # type: ignore[attr-defined]
-        if each.name.lower() not in there
-    }
+    missing = {each.name: F.lit(None).cast(each.dataType) for each in columns if each.name.lower() not in there}
     # What fails an expectation whose action is fail stays where it is.
-    spared = [_Spared(each) for each in table.expectations]
-    return row_expectations.route(whole.withColumns(missing), spared), version
+    return row_expectations.route(whole.withColumns(missing), table.spared)
 
 
 class _Spared:
@@ -164,37 +259,56 @@ class _Spared:
         self.action = row_expectations.DEAD_LETTER if expectation.action == "fail" else expectation.action
 
 
-def _letters(spark: SparkSession, table: LetterTable) -> tuple[DataFrame, int]:
+def letters_of(spark: SparkSession, table: LetterTable) -> tuple[DataFrame, int]:
+    """The dead letters of a table, and the version of their table."""
     version = table_state(spark, table.dead_letters).version
     return spark.read.format("delta").option("versionAsOf", version).load(table.dead_letters), version
 
 
-def _open(failed: str | None) -> Column:
-    is_open = F.col("status").eqNullSafe("open")
-    return is_open if failed is None else is_open & F.array_contains("failed_expectations", failed)
+def is_open(failed: str | None = None) -> Column:
+    """Whether a dead letter is open, and failed the expectation of this name."""
+    found = F.col("status").eqNullSafe("open")
+    return found if failed is None else found & F.array_contains("failed_expectations", failed)
 
 
-def _newest_replay(spark: SparkSession, table: LetterTable) -> int:
-    ((found,),) = _letters(spark, table)[0].select(F.max("replay")).collect()
-    return -1 if found is None else int(found)
+def next_number(state: TableState, newest: int | None) -> int:
+    """The number of the next replay; no replay of the table had it, also none that was given up.
+
+    Args:
+        state: Of the table.
+        newest: The greatest number of a replay among the dead letters.
+    """
+    return max(state.transactions.get(app_id(state.table_id), -1), -1 if newest is None else newest) + 1
 
 
-def _rewrite(
+def rewrite(
     table: LetterTable,
     letters: DataFrame,
     version: int,
     chosen: Column,
-    status: str,
-    number: int | None,
+    status: Column | str,
+    number: int | None = None,
 ) -> None:
-    """Replaces the dead letters by the same with another status where ``chosen``, if nobody else changed them."""
-    changed = F.col(_LETTER).withField("status", F.lit(status))
+    """Replaces the dead letters by the same with another status where ``chosen``, if nobody else changed them.
+
+    Args:
+        table: Their table.
+        letters: All of them, each as ``LETTER``.
+        version: The version of their table that was read.
+        chosen: Whose status is changed.
+        status: The new status.
+        number: Of the replay that changes it.
+
+    Raises:
+        CommitLost: Another process changed them.
+    """
+    changed = F.col(LETTER).withField("status", F.lit(status))
     if number is not None:
         changed = changed.withField("replay", F.lit(number).cast("bigint"))
-    rows = letters.select(F.when(chosen, changed).otherwise(F.col(_LETTER)).alias(_LETTER)).select(f"{_LETTER}.*")
+    rows = letters.select(F.when(chosen, changed).otherwise(F.col(LETTER)).alias(LETTER)).select(f"{LETTER}.*")
     columns = table_state(letters.sparkSession, table.dead_letters).columns
     rows = rows.select(*(F.col(quoted(name)) for name in columns.names))
-    said = json.dumps({"dead_letters_marked": status})
+    said = json.dumps({"dead_letters_marked": status if isinstance(status, str) else "replayed"})
     carried = CountedTransaction("rivermouth/letters", version + 1, lambda: said, replaces=True)
     done = delta_append.write_counted(rows, table.dead_letters, carried, onto=version)
     if not done:

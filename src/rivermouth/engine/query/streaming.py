@@ -336,22 +336,33 @@ def _set_aside(checkpoint: QueryCheckpoint, context: QueryContext, state: str, r
 
 def failure(error: BaseException, run: QueryRun) -> RivermouthError:
     """The typed error behind what ended a query."""
+    return failure_of(error, run.context.flow, decodes=bool(run.decoded))
+
+
+def failure_of(error: BaseException, flow: str, *, decodes: bool) -> RivermouthError:
+    """The typed error behind what ended a query.
+
+    Args:
+        error: As Spark raised it.
+        flow: The flow of the query.
+        decodes: Whether the query decodes records.
+    """
     if isinstance(error, RivermouthError):
         return error
-    context, text = run.context, _whole_text(error)
+    text = _whole_text(error)
     name = row_expectations.failed_expectation(text)
     if name is not None:
-        return RowExpectationFailed(flow=context.flow, name=name)
-    if run.decoded and (typed := task_failures.failure(text)) is not None:
+        return RowExpectationFailed(flow=flow, name=name)
+    if decodes and (typed := task_failures.failure(text)) is not None:
         return typed
     if (refused := kinesis_failures.failure(text)) is not None:
         return refused
     if (gone := _STATIC_FILES_GONE.search(text)) is not None:
-        return StaticTableMissing(flow=context.flow, table=table_name(gone[1]), location=gone[1])
+        return StaticTableMissing(flow=flow, table=table_name(gone[1]), location=gone[1])
     if any(code in text for code in _CHANGED_ROWS):
-        return SourceChangedRows(flow=context.flow, detail=first_line(error))
+        return SourceChangedRows(flow=flow, detail=first_line(error))
     kind, detail = cause(error)
-    return QueryFailed(flow=context.flow, error=kind, detail=detail)
+    return QueryFailed(flow=flow, error=kind, detail=detail)
 
 
 def _whole_text(error: BaseException) -> str:

@@ -86,7 +86,7 @@ def may_be_reset(node: Node) -> bool:
 
 
 def clear(loaded: Loaded, node: Node) -> None:
-    """Takes all rows out of a table and forgets where its flows were.
+    """Takes all rows out of a table and forgets where its flows were; its open dead letters are discarded.
 
     Raises:
         TableOfFlow: A flow of a project file wrote the table.
@@ -114,6 +114,7 @@ def clear(loaded: Loaded, node: Node) -> None:
             context.ledger.write(nothing, position, lambda entry=entry: entry, table_id=state.table_id)  # type: ignore[misc]
         context.source_files.forget(session, flow.name)
         files.delete(context.places.checkpoint)
+        context.dead_letters.give_up(session, flow.name)
 
 
 def read_again(loaded: Loaded, node: Node) -> None:

@@ -65,14 +65,13 @@ def spark_sql(
     Raises:
         RivermouthError: A name, a parameter or a table function cannot be resolved.
     """
-    views: dict[str, str] = {}
+    views: dict[str, DataFrame] = {}
 
     def view(frame: DataFrame, wanted: str) -> str:
         name = wanted
-        while views.get(name, wanted) != wanted or name in views:
+        while name in views:
             name = f"{name}_"
-        views[name] = wanted
-        frame.createOrReplaceTempView(quoted(name))
+        views[name] = frame
         return quoted(name)
 
     def table(reference: Reference) -> str | None:
@@ -90,7 +89,11 @@ def spark_sql(
         return view(frame.select("*", METADATA) if call.names_metadata else frame, f"{call.name}_source")
 
     names = Replacements(table, function, workspace.secret)
-    return rewritten(text, names, params=params, at=at, keep_markers=keep_markers)
+    found = rewritten(text, names, params=params, at=at, keep_markers=keep_markers)
+    # Only now: statements that were evaluated meanwhile, of views that this one reads, may have views of these names.
+    for name, frame in views.items():
+        frame.createOrReplaceTempView(quoted(name))
+    return found
 
 
 def _path(

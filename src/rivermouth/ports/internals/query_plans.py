@@ -130,6 +130,19 @@ def part_of_batch(spark: SparkSession, query: StreamingQuery, alias: str) -> Dat
     return ClassicDataFrame(part, spark)
 
 
+def over_rows(frame: DataFrame, alias: str, rows: DataFrame) -> DataFrame:
+    """A streaming query as a batch, in the session of ``rows``; sources of other streams have no rows.
+
+    Args:
+        frame: The query.
+        alias: The alias of a part of it.
+        rows: What is in the place of that part: its columns, in its order and types.
+    """
+    session = rows.sparkSession
+    java = java_class(session, _BATCH_PART).over(java_frame(frame), alias, java_frame(rows), java_session(session))
+    return ClassicDataFrame(java, session)
+
+
 def state_operators(frame: DataFrame) -> tuple[StateOperator, ...]:
     """The parts of a streaming query that keep state, from the result to the sources; none of a batch query."""
     if not frame.isStreaming:
