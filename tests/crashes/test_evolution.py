@@ -115,6 +115,7 @@ def assert_ended_and_whole(scene, end_at, spark, ends):
     assert_whole(scene)
 
 
+@pytest.mark.long
 def test_ended_while_the_schema_grows_no_record_is_lost_doubled_or_without_its_new_fields(make_scene, end_at, spark):
     scene = make_scene(**SELECTED)
     send(scene, range(NUMBER))

@@ -190,7 +190,8 @@ def test_a_replay_that_ends_between_rows_and_marks_is_finished_and_none_is_doubl
     assert audit_flow(spark, scene.order).problems == ()
 
 
-@pytest.mark.parametrize("harm", ["lost", pytest.param("doubled", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("harm", ["lost", "doubled"])
 def test_an_audit_sees_one_element_that_is_lost_or_doubled(harm, make_scene, spark):
     """By an edit that leaves the ledger as it is: deltas of others would void it."""
     scene = make_scene(partitions=1, **NESTED)

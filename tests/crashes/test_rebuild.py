@@ -14,9 +14,9 @@ from rivermouth.engine.run.supervisor import Supervisor
 UPSERT = {"type": "upsert", "keys": ["id"]}
 ENDS = [
     pytest.param("decided", 1, True, id="emptied"),
-    pytest.param("written", 2, False, id="half-filled", marks=pytest.mark.long),
-    pytest.param("decide", 1, False, id="not-emptied", marks=pytest.mark.long),
-    pytest.param("dead_letters", 1, True, id="rows-without-letters", marks=pytest.mark.long),
+    pytest.param("written", 2, False, id="half-filled"),
+    pytest.param("decide", 1, False, id="not-emptied"),
+    pytest.param("dead_letters", 1, True, id="rows-without-letters"),
 ]
 
 
@@ -30,6 +30,7 @@ def holds_each_once(scene) -> bool:
     return True
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("step", "nth", "again"), ENDS)
 def test_ended_in_a_rebuild(make_scene, spark, end_at, step, nth, again):
     scene = make_scene(source={"table": "bronze.orders"}, trigger={"max_offsets": 150 if nth > 1 else 1000})

@@ -110,8 +110,9 @@ def test_the_table_is_what_the_topic_comes_to(follow, make_scene, spark):
 STEPS = ("created", "route", "write", "written", "dead_letters", "bury", "buried", "settle", "BatchDone")
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("steps", [("written",), pytest.param(STEPS, marks=pytest.mark.long)], ids=len)
+@pytest.mark.parametrize("steps", [("written",), STEPS], ids=len)
 def test_ended_at_one_step_after_the_other(steps, make_scene, end_at, spark):
     scene = make_scene(**OPTIONS, trigger={"every": "200 ms", "max_offsets": 300})
     for index, step in enumerate(steps):

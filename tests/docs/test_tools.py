@@ -113,7 +113,7 @@ def tests_of():
 @pytest.mark.parametrize(
     ("file", "test"),
     [
-        ("src/rivermouth/formats/csv.py", "tests/laws/test_csv_law.py"),
+        pytest.param("src/rivermouth/formats/csv.py", "tests/laws/test_csv_law.py", marks=pytest.mark.long),
         ("src/rivermouth/rows/keyed/history.py", "tests/laws/test_history_law.py"),
         ("src/rivermouth/cli/status.py", "tests/doors/test_status.py"),
         ("src/java/rivermouth/avro/Grown.java", "tests/laws/test_avro_law.py"),

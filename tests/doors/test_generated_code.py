@@ -17,6 +17,7 @@ def plans(spark):
         yield
 
 
+@pytest.mark.long
 def test_a_batch_like_the_one_before_compiles_nothing(broker, tmp_path, spark):
     scene = Scene.make(broker, tmp_path, partitions=1)
     compiled = spark._jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME()

@@ -132,8 +132,9 @@ CASES = {
 
 @pytest.mark.parametrize(
     ("case", "histories"),
-    [("truncates", SHORT), *(pytest.param(case, LONG, marks=pytest.mark.long) for case in CASES)],
+    [("truncates", SHORT), *((case, LONG) for case in CASES)],
 )
+@pytest.mark.long
 def test_the_table_is_what_the_log_comes_to(case, histories, chance, spark, tmp_path):
     sequence_by, truncates, tracked, in_order = CASES[case]
     sink = {"sequence_by": sequence_by}

@@ -8,6 +8,7 @@ import json
 from collections import Counter
 
 import pyarrow.dataset as ds
+import pytest
 from confluent_kafka import Producer
 from tests.pipelines.conftest import records
 
@@ -151,6 +152,7 @@ def newest_of(servers, topic):
     return found
 
 
+@pytest.mark.long
 def test_one_read_becomes_archive_counts_report_and_alarms(folder, topic, broker):
     logs, stats = topic(), topic(**{"cleanup.policy": "compact"})
     servers = broker.bootstrap_servers

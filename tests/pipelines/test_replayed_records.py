@@ -148,6 +148,7 @@ ELEMENTS = "its query explodes records, and the table may have other elements of
 NOT_ANY_MORE = "its query does not decode records any more"
 
 
+@pytest.mark.long
 def test_mended_queries_take_records_once_also_after_the_process_ended(folder, capsys, monkeypatch):
     folder.write("src/a.py", PYTHON)
     feed(folder)

@@ -90,12 +90,13 @@ def folded(table, rows):
     ("shape", "key"),
     [
         ("mapped", "na-me"),
-        *(
-            pytest.param(*each, marks=pytest.mark.long)
-            for each in (("plain", "na-me"), ("mapped", "id"), ("clustered", "id"), ("partitioned", "id"))
-        ),
+        ("plain", "na-me"),
+        ("mapped", "id"),
+        ("clustered", "id"),
+        ("partitioned", "id"),
     ],
 )
+@pytest.mark.long
 def test_a_table_is_what_its_changes_come_to_however_they_are_merged(shape, key, spark, tmp_path):
     chance, table, place = random.Random(f"{shape} {key}"), {}, made(spark, tmp_path / "t", *SHAPES[shape])
     taken = set()

@@ -53,7 +53,11 @@ def table(flow, *columns):
 
 @pytest.mark.parametrize(
     ("missing", "unmatched"),
-    [("keep", [(2, None, None), (3, None, None)]), ("drop", []), ("dead_letter", [])],
+    [
+        ("keep", [(2, None, None), (3, None, None)]),
+        pytest.param("drop", [], marks=pytest.mark.long),
+        pytest.param("dead_letter", [], marks=pytest.mark.long),
+    ],
 )
 def test_each_record_finds_its_row_and_one_without_a_row_goes_where_the_lookup_says(
     missing, unmatched, spark, customers, run_flow
