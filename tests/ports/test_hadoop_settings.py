@@ -2,7 +2,10 @@
 
 import pytest
 
+from rivermouth.decoding.jvm.java_objects import java_class
 from rivermouth.ports.internals import sessions
+
+NAMES = ("io.seqfile.compress.blocksize", "mapreduce.job.maps", "yarn.nodemanager.delete.debug-delay-sec")
 
 
 @pytest.fixture
@@ -11,16 +14,30 @@ def settings(spark):
 
 
 def test_a_session_that_was_started_here_has_no_sources(settings):
-    names = ("io.seqfile.compress.blocksize", "mapreduce.job.maps", "fs.s3a.connection.ssl.enabled")
-    assert [settings.get(name) for name in names] == ["1000000", "2", "true"]
-    assert [settings.getPropertySources(name) for name in names] == [None, None, None]
+    assert [settings.get(name) for name in NAMES] == ["1000000", "2", "0"]
+    assert [settings.getPropertySources(name) for name in NAMES] == [None, None, None]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "org.apache.hadoop.mapred.JobConf",
+        "org.apache.hadoop.yarn.conf.YarnConfiguration",
+        "org.apache.hadoop.hdfs.HdfsConfiguration",
+        "org.apache.hadoop.hive.conf.HiveConf",
+        "org.apache.hadoop.fs.s3a.S3AFileSystem",
+    ],
+)
+def test_classes_that_are_loaded_later_do_not_bring_the_sources_back(name, spark, settings):
+    java_class(spark, "java.lang.Class").forName(name)
+    assert settings.getPropertySources(NAMES[0]) is None
 
 
 def test_sources_of_new_settings_are_kept_until_they_are_forgotten(spark, settings):
     settings.set("rivermouth.test", "one", "somewhere")
     try:
         assert [*settings.getPropertySources("rivermouth.test")] == ["somewhere"]
-        sessions.forget_sources(spark)
+        sessions.forget_sources(spark, ["s3a"])
         assert settings.getPropertySources("rivermouth.test") is None
         assert settings.get("rivermouth.test") == "one"
     finally:

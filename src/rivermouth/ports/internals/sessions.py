@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rivermouth.decoding.jvm.java_objects import java_class, java_session, jvm
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -37,6 +37,9 @@ _ASKED_FOR_IN_PARTS: Final = (
     "io.delta.tables.DeltaTable",
 )
 
+_ADDS_SETTINGS: Final = ("org.apache.hadoop.mapred.JobConf", "org.apache.hadoop.yarn.conf.YarnConfiguration")
+_ADDS_SETTINGS_OF: Final = {"s3a": "org.apache.hadoop.fs.s3a.S3AFileSystem"}
+"""Classes that have Hadoop read all settings once more when they are loaded; some by the scheme of a file system."""
 _CONFIGURATION: Final = "org.apache.hadoop.conf.Configuration"
 _SOURCES: Final = "updatingResource"
 """Its list of the sources of each setting."""
@@ -61,20 +64,24 @@ def keep_classes(spark: SparkSession) -> None:
             place = found
 
 
-def forget_sources(spark: SparkSession) -> None:
+def forget_sources(spark: SparkSession, schemes: Collection[str]) -> None:
     """Forgets from which file each of Hadoop's settings came. Only its own dump of the settings would tell.
 
     Spark sends all settings, more than a thousand, with every task that reads or writes files, and Hadoop compresses
     the sources of each of them by itself. For a small write that takes more time than everything else
     (``Configuration.write``, https://hadoop.apache.org/docs/stable/api/org/apache/hadoop/conf/Configuration.html).
 
+    Args:
+        spark: The session.
+        schemes: Of the URIs that it will read and write.
+
     Guarantees:
         The settings are the same afterwards. Hadoop without such a list is left as it is.
     """
-    known = context_hadoop_conf(spark)
-    # It adds files of settings when it is loaded, and all settings are then read once more.
-    classes = java_class(spark, "java.lang.Class")
-    classes.forName("org.apache.hadoop.mapred.JobConf")
+    known, classes = context_hadoop_conf(spark), java_class(spark, "java.lang.Class")
+    for name in (*_ADDS_SETTINGS, *(_ADDS_SETTINGS_OF[each] for each in schemes if each in _ADDS_SETTINGS_OF)):
+        if java_class(spark, name) is not None:
+            classes.forName(name)
     known.size()  # they are read no sooner than this
     for field in classes.forName(_CONFIGURATION).getDeclaredFields():
         if field.getName() == _SOURCES:

@@ -82,7 +82,7 @@ def start(
         _launch(conf, log, session_conf.last_jars(settings, schemes, users_jars))
         session = _built(conf)
         versions.check(session)
-        sessions.forget_sources(session)
+        sessions.forget_sources(session, schemes)
         _prepare(session)
     except RivermouthError:
         raise
@@ -137,7 +137,7 @@ def _submitted(users: Mapping[str, str], schemes: Collection[str]) -> SparkSessi
         if not said.contains(name):
             builder = builder.config(name, value)
     session = builder.getOrCreate()
-    sessions.forget_sources(session)
+    sessions.forget_sources(session, schemes)
     return session
 
 
