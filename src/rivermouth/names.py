@@ -27,6 +27,8 @@ KEY_VALID: Final = "__key_valid"
 KEY_DATA: Final = "__key_data"
 ROUTE: Final = "__route"
 FAILED_PREFIX: Final = "__failed_"
+# Before ten hexadecimal digits: a name that each process makes for itself, and that no sender can know.
+PROCESS_PREFIX: Final = "__k"
 # Of rows with columns of other tables: what lookups found.
 LOOKUP_PREFIX: Final = "__lookup_"
 EPOCH: Final = "__epoch"

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.errors import StreamingQueryException
 
+from rivermouth.decoding.json.json_spark_parser import unguessable_key
+from rivermouth.domain.query.query_entry import fingerprint
 from rivermouth.errors import (
     FileColumnsNew,
     FileSchemaInvalid,
@@ -21,6 +23,7 @@ from rivermouth.pipelines.files import failures
 from rivermouth.pipelines.files.planning import FileSite
 from rivermouth.pipelines.files.sources import read_files, stream_files
 from rivermouth.pipelines.spec import SourceLine
+from rivermouth.ports.internals.query_plans import analysed_plan
 
 
 class Folder:
@@ -225,6 +228,10 @@ def test_every_format_as_a_stream_that_reads_each_file_once(spark, folder):
     assert folder.run(frame()) == []
     put(2)
     assert sorted(row["kind"] for row in folder.run(frame())) == sorted(kind for kind, _, _ in FORMATS)
+    # The next process takes it for the same query.
+    known = fingerprint(analysed_plan(frame()))
+    unguessable_key.cache_clear()
+    assert fingerprint(analysed_plan(frame())) == known
 
 
 # --- schemas over several starts ------------------------------------------------------------------------

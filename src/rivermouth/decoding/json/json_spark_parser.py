@@ -96,7 +96,7 @@ def options(corrupt: str) -> dict[str, str]:
 @functools.cache
 def unguessable_key() -> str:
     """One for the process: with a new one for each batch Spark would compile each batch's code anew."""
-    return f"k{secrets.token_hex(5)}"
+    return f"{names.PROCESS_PREFIX}{secrets.token_hex(5)}"
 
 
 def _with_last(key: str) -> str:

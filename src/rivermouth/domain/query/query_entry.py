@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Literal, Self
 
+from rivermouth import names
 from rivermouth.errors import LedgerTooNew, LedgerUnreadable
 
 _KEY: Final = "rivermouth_query"
@@ -228,9 +229,9 @@ def fingerprint(plan: str) -> str:
     import re  # noqa: PLC0415
 
     # What Spark makes anew each time: numbers of expressions and of queries of WITH, ids of watermarks, and the places
-    # of Java's objects in memory.
+    # of Java's objects in memory. What each process makes anew: the name of the last field of a JSON document.
     fresh = r"#\d+L?|(?<=CTERelationDef )\d+|(?<=CTERelationRef )\d+|(?<=EventTimeWatermark )[0-9a-f-]{36}"
-    fresh += r"|(?<=[A-Za-z])@[0-9a-f]{1,8}\b"
+    fresh += rf"|(?<=[A-Za-z])@[0-9a-f]{{1,8}}\b|{names.PROCESS_PREFIX}[0-9a-f]{{10}}"
     return hashlib.sha256(re.sub(fresh, "", plan).encode()).hexdigest()[:16]
 
 
