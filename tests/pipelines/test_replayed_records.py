@@ -139,8 +139,8 @@ def cut_off(monkeypatch, folder, module, name):
 
 
 LEFT = (
-    "[RECORDS_NOT_REPLAYED] {} dead letters of {} that were not decoded are not replayed: {}; they stay open\n"
-    "  hint: rivermouth run --full-refresh {}, once its decode(...) fits them"
+    "[RECORDS_NOT_REPLAYED] dead letters of {1} that were not decoded ({0}) are not replayed: {2}; they stay open\n"
+    "  hint: rivermouth run --full-refresh {3}, once its decode(...) fits them"
 )
 STATE = LEFT.format(5, "sums", "its query keeps state, which has gone on without them", "sums")
 PLACES = "its query decodes at 2 places, and they do not say at which they were refused"

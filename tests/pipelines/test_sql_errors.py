@@ -399,7 +399,7 @@ KEYS = [
     ),
     (
         "SELECT * FROM STREAM(x) WITH (a = 1, a = 2)",
-        "the options behind STREAM have a twice",
+        "the options behind STREAM have the key a twice",
         "1:38",
         "give each key once",
     ),

@@ -114,5 +114,5 @@ class RecordsNotReplayed(RivermouthError):
     """Kafka records that a query could not decode, and that it cannot try again on their own."""
 
     code = "RECORDS_NOT_REPLAYED"
-    what = "{records} dead letters of {dataset} that were not decoded are not replayed: {detail}; they stay open"
+    what = "dead letters of {dataset} that were not decoded ({records}) are not replayed: {detail}; they stay open"
     hint = "rivermouth run --full-refresh {dataset}, once its decode(...) fits them"

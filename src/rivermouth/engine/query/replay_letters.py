@@ -112,6 +112,10 @@ class LetterTable:
         """What stands for a replay where dead letters are held."""
         return QueryEntry(f"replay of {self.dataset}", number, attempt=str(number))
 
+    def lost(self, number: int) -> CommitLost:
+        """The error of a replay whose commit another process was before."""
+        return CommitLost(flow=self.replay_entry(number).flow, entry=number, table=self.location)
+
 
 def app_id(table_id: str) -> str:
     """The application of the transactions of replays in a table.
@@ -150,11 +154,12 @@ def replay(
     groups = letters.where(is_open(failed)).groupBy("flow", F.col(ROW).isNull()).count().orderBy("flow").collect()
     tried, passing = sum(count for _, is_record, count in groups if not is_record), 0
     if tried:
-        routed = _routed(letters, table, table_state(spark, table.location).columns, failed)
+        state = table_state(spark, table.location)
+        routed = _routed(letters, table, state.columns, failed)
         passes = F.col(_PICKED) & (F.col(names.ROUTE) == row_expectations.TABLE)
         passing, newest = routed.select(F.count_if(passes), F.max(f"{LETTER}.replay")).first() or (0, None)
         if passing and not dry_run:
-            number = next_number(table_state(spark, table.location), newest)
+            number = next_number(state, newest)
             rewrite(table, routed, version, passes, REPLAYING, number)
             complete(spark, table, {number: False})
     done = ReplayedRows(table.dataset, tried, passing, tried - passing, dry_run=dry_run)
@@ -196,8 +201,7 @@ def complete(spark: SparkSession, table: LetterTable, begun: Mapping[int, bool] 
     try:
         given_up = [number for number in sorted(begun) if not _written(spark, table, number, records=begun[number])]
     except delta_table.conflicts() as error:
-        number = min(begun)
-        raise CommitLost(flow=f"replay of {table.dataset}", entry=number, table=table.location) from error
+        raise table.lost(min(begun)) from error
     if begun:
         letters, version = letters_of(spark, table)
         mark = F.when(F.col("replay").isin(given_up), "open").otherwise("replayed") if given_up else "replayed"
@@ -216,8 +220,7 @@ def _written(spark: SparkSession, table: LetterTable, number: int, *, records: b
     state = table_state(spark, table.location)
     app = app_id(state.table_id)
     if not records:
-        letters = letters_of(spark, table)[0]
-        rows = letters.where(F.col("status").eqNullSafe(REPLAYING) & (F.col("replay") == number))
+        rows = begun_letters(spark, table, number)
         carried = TableTransaction(app, number, replay_text(table.dataset, number))
         delta_append.append(conformed(rows.select(f"{ROW}.*"), state.columns), table.location, carried)
         return True
@@ -237,7 +240,7 @@ def _write_held(spark: SparkSession, table: LetterTable, number: int) -> None:
     if found is None:
         return
     app = app_id(table_state(spark, table.dead_letters).table_id)
-    said = json.dumps({"dead_letters_of": f"replay of {table.dataset}", "replay": number})
+    said = json.dumps({"dead_letters_of": table.replay_entry(number).flow, "replay": number})
     table.side_table(spark).append(found, TableTransaction(app, number, said))
 
 
@@ -263,6 +266,11 @@ def letters_of(spark: SparkSession, table: LetterTable) -> tuple[DataFrame, int]
     """The dead letters of a table, and the version of their table."""
     version = table_state(spark, table.dead_letters).version
     return spark.read.format("delta").option("versionAsOf", version).load(table.dead_letters), version
+
+
+def begun_letters(spark: SparkSession, table: LetterTable, number: int) -> DataFrame:
+    """The dead letters whose replay of this number was begun."""
+    return letters_of(spark, table)[0].where((F.col("status") == REPLAYING) & (F.col("replay") == number))
 
 
 def is_open(failed: str | None = None) -> Column:

@@ -240,7 +240,7 @@ class Sources:
             read = Expressions(self.text, self.at, self.found, self.params)
             has_value = equals < high
             if key in options:
-                detail = f"the options behind STREAM have {key} twice"
+                detail = f"the options behind STREAM have the key {key} twice"
                 raise SqlInvalid(at=place(self.text, self.found[low].start, self.at), detail=detail, fix=_KEY_ONCE)
             options[key] = read.plain(equals + 1, high, f"the option {key}") if has_value else "true"
         span = self.found[after].start, self.found[close].end
@@ -342,12 +342,12 @@ def _map(
 ) -> dict[str, Value]:
     """What ``map(...)`` has, of the token ranges between its commas."""
     found: dict[str, Value] = {}
-    for at, (low, high) in list(enumerate(ranges))[::2]:
-        key = read.plain(low, high, subject)
+    for at in range(0, len(ranges), 2):
+        key = read.plain(*ranges[at], subject)
         if at + 1 == len(ranges) or key in found:
             problem = "twice" if key in found else "without a value"
             raise SqlInvalid(
-                at=place(read.text, read.found[low].start, read.at),
+                at=place(read.text, read.found[ranges[at][0]].start, read.at),
                 detail=f"{subject} is a map that has the key {key} {problem}",
                 fix=_KEY_ONCE if key in found else "write a value behind each key: map('key', 'value')",
             )

@@ -108,14 +108,15 @@ def place(text: str, position: int, at: SourceLine) -> str:
         position: The character, from 0.
         at: Where the text's first line is.
     """
-    start = text.rfind("\n", 0, position)
-    column = position - start + (at.before if start < 0 else 0)
-    return f"{line_of(text, position, at)}:{column}"
+    line = line_of(text, position, at)
+    return f"{line}:{line.before + 1}"
 
 
 def line_of(text: str, position: int, at: SourceLine) -> SourceLine:
-    """The line of a character of a text."""
-    return SourceLine(at.file, at.line + text.count("\n", 0, position), at.cell)
+    """The line of a character of a text, for a text that begins with it."""
+    start = text.rfind("\n", 0, position) + 1
+    before = position - start + (at.before if start == 0 else 0)
+    return SourceLine(at.file, at.line + text.count("\n", 0, position), at.cell, before)
 
 
 def tokens(text: str, at: SourceLine, *, start: int = 0, end: int | None = None) -> list[Token]:

@@ -173,10 +173,9 @@ def _written(spark: SparkSession, table: LetterTable, query: RecordQuery, number
     """
     try:
         counts = _write(spark, table, query, number)
-    except BaseException as error:
-        if isinstance(error, Exception):
-            with suppress(CommitLost):  # another process does it
-                replay_letters.complete(spark, table)
+    except Exception:
+        with suppress(CommitLost):  # another process does it
+            replay_letters.complete(spark, table)
         raise
     replay_letters.complete(spark, table, {number: True})
     return counts
@@ -184,9 +183,7 @@ def _written(spark: SparkSession, table: LetterTable, query: RecordQuery, number
 
 def _write(spark: SparkSession, table: LetterTable, query: RecordQuery, number: int) -> QueryCounts:
     """The rows in one commit with the replay's entry and counts; what failed an expectation is held before."""
-    letters, _version = replay_letters.letters_of(spark, table)
-    begun = letters.where(F.col("status").eqNullSafe(REPLAYING) & (F.col("replay") == number))
-    routed = row_expectations.route(_rows(query, begun), table.spared)
+    routed = row_expectations.route(_rows(query, replay_letters.begun_letters(spark, table, number)), table.spared)
     observed = Observed(routed, row_expectations.counting(table.spared))
     query.decoded.observed.reset()
     found: list[QueryCounts] = []
@@ -213,8 +210,8 @@ def _write(spark: SparkSession, table: LetterTable, query: RecordQuery, number: 
             if delta_append.write_counted(rows, table.location, carried, onto=state.version):
                 return found[0]
     except delta_table.conflicts() as error:
-        raise CommitLost(flow=f"replay of {table.dataset}", entry=number, table=table.location) from error
-    raise CommitLost(flow=f"replay of {table.dataset}", entry=number, table=table.location)
+        raise table.lost(number) from error
+    raise table.lost(number)
 
 
 def _letters(routed: DataFrame, table: LetterTable, query: RecordQuery, number: int) -> DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from rivermouth.errors.pipeline_sql import SqlInvalid, SqlNotSupported
@@ -71,10 +71,8 @@ class Cursor:
 
     @property
     def line(self) -> SourceLine:
-        """The line of the next token, for a text that begins with it; behind the end that of the last one."""
-        start = self.text.rfind("\n", 0, self._position)
-        before = self._position - start - 1 + (self.at.before if start < 0 else 0)
-        return replace(line_of(self.text, self._position, self.at), before=before)
+        """The line of the next token; behind the end that of the last one."""
+        return line_of(self.text, self._position, self.at)
 
     @property
     def _position(self) -> int:
