@@ -8,17 +8,22 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
+from rivermouth import names
 from rivermouth.domain.delta.table_transaction import TableTransaction
 from rivermouth.ports.delta import delta_append, delta_ddl, delta_table
 from rivermouth.ports.internals.delta_snapshot import TableState, table_state
+from rivermouth.rows import row_expectations
 from rivermouth.schemas.column_types import nullable, nullable_columns
 from rivermouth.schemas.type_widening import widens
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import DataFrame, SparkSession
 
     from rivermouth.domain.query.query_entry import QueryEntry
     from rivermouth.ports.lake.lake_files import LakeFiles
+    from rivermouth.rows.row_expectations import RowExpectation
 
 ROW: Final = "row"
 WHY: Final = T.StructType(
@@ -62,16 +67,18 @@ class RowDeadLetters:
         return delta_table.exists(self._files, self.location)
 
     @staticmethod
-    def letters(rows: DataFrame, failed: str, columns: list[str], entry: QueryEntry) -> DataFrame:
-        """Rows as dead letters of one ledger entry.
+    def letters(routed: DataFrame, expectations: Sequence[RowExpectation], entry: QueryEntry) -> DataFrame:
+        """The rows that failed an expectation, as dead letters of one ledger entry.
 
         Args:
-            rows: Rows with their failed expectations.
-            failed: SQL of the names of these.
-            columns: The columns of the query.
+            routed: The rows of a query, as ``row_expectations.route`` returns them.
+            expectations: By which they were routed.
             entry: The entry of their batch.
         """
-        return rows.select(
+        way = (*row_expectations.way_columns(expectations), names.DELETE, names.TRUNCATE, names.SEQUENCE)
+        columns = [name for name in routed.columns if name not in way]
+        failed = row_expectations.failed_names(expectations)
+        return routed.where(f"{names.ROUTE} = '{row_expectations.DEAD_LETTER}'").select(
             F.lit(entry.flow).alias("flow"),
             F.lit(entry.number).cast("bigint").alias("entry"),
             F.expr(failed).alias("failed_expectations"),

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
-from rivermouth import names
 from rivermouth.domain.delta.merge_report import way
 from rivermouth.domain.delta.table_transaction import TableTransaction
 from rivermouth.domain.query.kafka_size import kafka_size
@@ -203,11 +202,7 @@ def write_held(spark: SparkSession, run: QueryRun) -> bool:
 
 def _letters(routed: DataFrame, run: QueryRun, entry: QueryEntry) -> DataFrame:
     context = run.context
-    way = (*row_expectations.way_columns(context.expectations), names.DELETE, names.TRUNCATE, names.SEQUENCE)
-    columns = [name for name in routed.columns if name not in way]
-    rows = routed.where(f"{names.ROUTE} = '{row_expectations.DEAD_LETTER}'")
-    failed = row_expectations.failed_names(context.expectations)
-    letters = context.dead_letters.letters(rows, failed, columns, entry)
+    letters = context.dead_letters.letters(routed, context.expectations, entry)
     if run.query is None or not run.decoded:
         return letters
     letters = letters.withColumn("reason", F.lit("EXPECTATION"))

@@ -216,10 +216,6 @@ def _write(spark: SparkSession, table: LetterTable, query: RecordQuery, number: 
 
 def _letters(routed: DataFrame, table: LetterTable, query: RecordQuery, number: int) -> DataFrame:
     """The rows that failed an expectation, as dead letters of no ledger entry."""
-    way = row_expectations.way_columns(table.spared)
-    columns = [name for name in routed.columns if name not in way]
-    rows = routed.where(f"{names.ROUTE} = '{row_expectations.DEAD_LETTER}'")
-    failed = row_expectations.failed_names(table.spared)
-    letters = RowDeadLetters.letters(rows, failed, columns, QueryEntry(query.flow, number))
+    letters = RowDeadLetters.letters(routed, table.spared, QueryEntry(query.flow, number))
     nothing, mine = F.lit(None).cast("bigint"), F.lit(number).cast("bigint")
     return letters.withColumns({"entry": nothing, "replay": mine, "reason": F.lit("EXPECTATION")})
