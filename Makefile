@@ -69,7 +69,7 @@ docs: .venv-docs/.locked ## Render the documentation into site/, with all links 
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
 	@echo "open site/index.html"
 
-bench: setup ## Measure rows per second on this machine
+bench: setup .venv/.classes ## Measure rows per second on this machine
 	$(BIN)/python -m bench $(BENCH)
 
 clean: ## Remove what was made here; downloaded jars stay in the user's cache
@@ -102,7 +102,7 @@ clean: ## Remove what was made here; downloaded jars stay in the user's cache
 	$(BIN)/python -m rivermouth.ports.java
 	@touch $@
 
-# Spark's JVM starts in less time with it, and the tests start it often.
+# Spark's JVM starts in less time with it, and the tests start it often. Not every Java makes one; tests run without it.
 .venv/.classes: .venv/.jars src/rivermouth/ports/rivermouth.jar
-	$(BIN)/python -m rivermouth.project.warm_up
+	-$(BIN)/rivermouth jars archive
 	@touch $@

@@ -16,7 +16,7 @@ from tests.ports.s3_proxy import S3Proxy
 from rivermouth.cli.main import invoke
 from rivermouth.errors import LakeNotWritable
 from rivermouth.ports import java
-from rivermouth.ports.spark import jars
+from rivermouth.ports.spark import class_archive, jars
 from rivermouth.project.api import Project
 from rivermouth.project.commands.checks import doctor
 from rivermouth.project.commands.checks.storage_check import tried
@@ -70,6 +70,7 @@ def test_a_machine_where_all_is_well(here, capsys, dev_port):
         ["ok", "packages"],
         ["ok", "Java"],
         ["ok", "jars"],
+        ["ok", "classes"],
         ["ok", "Spark's"],
         ["ok", "dev"],
     ]
@@ -77,7 +78,7 @@ def test_a_machine_where_all_is_well(here, capsys, dev_port):
     assert lines[1] == f"ok Java {found.version}, from {found.origin}: {found.home}"
     count = len(jars.locked()["spark"])
     assert lines[2] == f"ok jars all {count} of Spark's are here, in {jars.classpath('spark')[0].parent}"
-    assert lines[4] == f"ok dev kafka port {dev_port} is free, the broker's jars are here"
+    assert lines[5] == f"ok dev kafka port {dev_port} is free, the broker's jars are here"
 
 
 def test_a_project_with_its_broker_and_lake(here, capsys, broker, topic, dev_port):
@@ -102,6 +103,7 @@ def test_the_same_as_json(here, capsys, dev_port):
         ("packages", None),
         ("Java", None),
         ("jars", None),
+        ("classes", None),
         ("Spark's disk", None),
         ("dev kafka", None),
     ]
@@ -190,6 +192,18 @@ def test_another_pyspark_than_that_of_the_jars(here, capsys, dev_port, monkeypat
     ]
 
 
+def test_classes_that_are_archived_or_not(here, capsys, dev_port, monkeypatch):
+    monkeypatch.setenv(jars.FOLDER_VARIABLE, str(jars.cache_folder()))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(here))
+    none = "ok classes not archived: rivermouth jars archive lets Spark start some seconds faster"
+    assert line_about(said(capsys)[1], "classes") == none
+    class_archive.folder().mkdir(parents=True)
+    kept = f"{class_archive._environment()}-{class_archive._content(java.find())}.{3 << 20}.jsa"
+    (class_archive.folder() / kept).write_bytes(bytes(3 << 20))
+    archived = f"ok classes archived for a faster start, 3 MiB in {class_archive.folder()}"
+    assert line_about(said(capsys)[1], "classes") == archived
+
+
 def test_a_disk_without_room(here, capsys, dev_port, monkeypatch):
     usage = namedtuple("usage", "total used free")  # noqa: PYI024 - as shutil's own
     monkeypatch.setattr(shutil, "disk_usage", lambda _folder: usage(2 << 30, (2 << 30) - (5 << 20), 5 << 20))
@@ -201,7 +215,7 @@ def test_a_disk_without_room(here, capsys, dev_port, monkeypatch):
         f"[DISK_NEARLY_FULL] 5 MiB are free at {here}, 1024 are wanted at the least; nothing was written",
         f"hint: du -xh --max-depth=2 {here} | sort -h | tail",
     ]
-    assert "[NOT_READY] 1 of 5 checks failed: Spark's disk\n" in err
+    assert "[NOT_READY] 1 of 6 checks failed: Spark's disk\n" in err
 
 
 def test_a_port_that_is_taken_stops_no_flow(here, capsys, dev_port):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from rivermouth.errors import ClassesNotArchived
 from rivermouth.ports import java
 from rivermouth.ports.spark import class_archive, jars, session, session_conf
 from rivermouth.spec import SparkSettings
@@ -86,6 +90,35 @@ def test_a_jvm_that_left_nothing_usable_changes_nothing(left, archives):
     assert len(run_java(class_archive.java_options(java.find())).split()) == 1
 
 
+def test_a_java_without_an_archive_of_its_own_is_refused_at_once(archives, tmp_path, monkeypatch):
+    bare = dataclasses.replace(java.find(), home=tmp_path)
+    monkeypatch.setattr(java, "find", lambda: bare)
+    with pytest.raises(ClassesNotArchived) as raised, class_archive.recording():
+        pytest.fail("the block was run")
+    assert str(raised.value) == (
+        f"[CLASSES_NOT_ARCHIVED] Spark's classes were not archived: the Java in {tmp_path} has no "
+        "lib/server/classes.jsa; Spark starts as before\n"
+        "hint: install a whole OpenJDK 17 or 21, and: JAVA_HOME=<its folder> rivermouth jars archive"
+    )
+    with pytest.raises(ClassesNotArchived) as raised:
+        class_archive.made()
+    assert str(raised.value).splitlines()[0] == (
+        f"[CLASSES_NOT_ARCHIVED] Spark's classes were not archived: the Java in {tmp_path} wrote no archive that it "
+        "can open; Spark starts as before"
+    )
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not can_archive(), reason="this Java makes no archive")
+def test_the_command_archives_classes_of_flows_and_pipelines(archives, tmp_path):
+    command = [sys.executable, "-m", "rivermouth", "jars", "archive", "--output", "json"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path)
+    kept = class_archive.kept()
+    assert json.loads(done.stdout) == {"bytes": kept.stat().st_size, "place": str(kept)}
+    for name in (b"RivermouthSource", b"io/delta/tables/DeltaMergeBuilder", b"KafkaMicroBatchStream"):
+        assert name in kept.read_bytes()
+
+
 def test_spark_takes_it(spark):
     """The suite's own session: the set-up made an archive before it, where this Java can make one."""
     kept = class_archive.kept()
@@ -161,10 +194,24 @@ def test_executors_elsewhere_get_the_jars_from_the_driver(master):
     )
 
 
-def test_a_jvm_that_only_looks_at_queries_compiles_less_unless_the_user_says_how():
-    name, brief = "spark.driver.extraJavaOptions", session_conf.brief_conf()
+@pytest.mark.parametrize(
+    ("use", "options"),
+    [
+        ("look", " -XX:TieredStopAtLevel=1"),
+        (
+            "drain",
+            (
+                " -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000"
+                " -XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
+            ),
+        ),
+        ("follow", ""),
+    ],
+)
+def test_a_jvm_that_soon_ends_compiles_less_unless_the_user_says_how(use, options):
+    name, of_use = "spark.driver.extraJavaOptions", session_conf.jvm_conf(use)
     usual = session_conf.new_session_conf(SparkSettings(), java.find(), "test", {})
-    conf = session_conf.new_session_conf(SparkSettings(), java.find(), "test", brief)
-    assert conf == usual | {name: f"{usual[name]} -XX:TieredStopAtLevel=1"}
+    conf = session_conf.new_session_conf(SparkSettings(), java.find(), "test", of_use)
+    assert conf == usual | {name: f"{usual[name]}{options}"}
     users = SparkSettings(conf={name: "-Xss16m"})
-    assert session_conf.new_session_conf(users, java.find(), "test", brief)[name] == "-Xss16m"
+    assert session_conf.new_session_conf(users, java.find(), "test", of_use)[name] == "-Xss16m"

@@ -118,7 +118,7 @@ def _plan_pipeline(pipeline: Pipeline, chosen: Selection, output: Output, form: 
     from rivermouth.pipelines import commands, graph_pictures
     from rivermouth.pipelines.running.plan import plan as planned_of
 
-    with hooks(output) as given, commands.opened(pipeline, given, writes=False, brief=True) as loaded:
+    with hooks(output) as given, commands.opened(pipeline, given, writes=False, use="look") as loaded:
         planned, found = planned_of(loaded, chosen), loaded.graph
     pictures = {"mermaid": graph_pictures.mermaid, "svg": graph_pictures.svg}
     if form is not None:

@@ -27,6 +27,14 @@ class SparkNotStarted(RivermouthError):
     hint = "{fix}"
 
 
+class ClassesNotArchived(RivermouthError):
+    """A Java that makes no archive of Spark's classes. Spark works with it, and starts as before."""
+
+    code = "CLASSES_NOT_ARCHIVED"
+    what = "Spark's classes were not archived: {detail}; Spark starts as before"
+    hint = "install a whole OpenJDK 17 or 21, and: JAVA_HOME=<its folder> rivermouth jars archive"
+
+
 class JarsMissing(RivermouthError):
     """Jars that are in no folder and could not be downloaded."""
 

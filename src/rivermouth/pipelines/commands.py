@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rivermouth.pipelines.running.load import Loaded
     from rivermouth.pipelines.running.update import DatasetOutcome
     from rivermouth.pipelines.settings.model import PipelineSettings
+    from rivermouth.ports.spark.session_conf import JvmUse
 
 _LAKE = "./lake"
 _TIMEOUT_S = 5.0
@@ -102,19 +103,19 @@ def _pipeline(settings: PipelineSettings, home: Path, environ: Mapping[str, str]
 
 
 @contextmanager
-def opened(pipeline: Pipeline, hooks: RunHooks = NO_HOOKS, *, writes: bool, brief: bool = False) -> Iterator[Loaded]:
+def opened(pipeline: Pipeline, hooks: RunHooks = NO_HOOKS, *, writes: bool, use: JvmUse = "drain") -> Iterator[Loaded]:
     """The pipeline loaded into a Spark session, which ends with the block if it began with it.
 
     Args:
         pipeline: The pipeline.
         hooks: Whose log Spark writes.
         writes: Whether its tables are made.
-        brief: Whether its queries are only looked at: no rows are carried in the block.
+        use: What a JVM is for that is started for the block.
 
     Raises:
         RivermouthError: What is wrong with its files, definitions or queries.
     """
-    with ManagedSession(pipeline.project, hooks, brief=brief) as spark:
+    with ManagedSession(pipeline.project, hooks, use=use) as spark:
         from rivermouth.pipelines.running.load import loaded  # noqa: PLC0415 - loads Spark
 
         with loaded(pipeline, spark, writes=writes) as found:
@@ -141,7 +142,8 @@ def run(pipeline: Pipeline, options: UpdateOptions | None = None, hooks: RunHook
         its table and its dead letters once, or comes with the next run.
     """
     options = options or UpdateOptions()
-    with noting_failure(pipeline), opened(pipeline, hooks, writes=True) as loaded:
+    use: JvmUse = "follow" if _follows(pipeline, options) else "drain"
+    with noting_failure(pipeline), opened(pipeline, hooks, writes=True, use=use) as loaded:
         stopping = threading.Event()
         with _stopped_by(hooks, stopping):
             return updated(loaded, options, stopping)
@@ -161,10 +163,13 @@ def updated(loaded: Loaded, options: UpdateOptions, stopping: threading.Event | 
         for note in _notes(loaded):
             log.hear(note)
         chosen = prepare_selection(loaded, options.selection, log.hear)
-        follow = loaded.pipeline.settings.continuous if options.follow is None else options.follow
-        outcomes = update.follow(chosen) if follow else update.run(chosen)
+        outcomes = update.follow(chosen) if _follows(loaded.pipeline, options) else update.run(chosen)
         log.finished(outcomes, stopped=update.stopping.is_set())
     return outcomes
+
+
+def _follows(pipeline: Pipeline, options: UpdateOptions) -> bool:
+    return pipeline.settings.continuous if options.follow is None else options.follow
 
 
 def _notes(loaded: Loaded) -> Iterator[Note]:
@@ -203,7 +208,7 @@ def validate(pipeline: Pipeline, hooks: RunHooks = NO_HOOKS) -> list[str]:
     Guarantees:
         No table is made.
     """
-    with opened(pipeline, hooks, writes=False, brief=True) as loaded:
+    with opened(pipeline, hooks, writes=False, use="look") as loaded:
         return [loaded.graph.names.shown(node.name) for node in loaded.graph.nodes if node.kind != "sink"]
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from rivermouth.errors import ArgumentInvalid, PipelineExists
+from rivermouth.pipelines import commands
+from rivermouth.ports.kafka.kafka_produce import produce
 
 SETTINGS: Final = "pipeline.yml"
 RECORDS: Final = "orders.jsonl"
@@ -46,6 +48,22 @@ def write_starter(settings: Path, name: str) -> list[Path]:
             fix = "name a file in a folder that you may write to"
             raise ArgumentInvalid(argument="--file", detail=detail, fix=fix) from None
     return list(texts)
+
+
+def run_starter(folder: Path, bootstrap_servers: str) -> None:
+    """Writes the pipeline into a folder, sends its records to a broker, and refreshes its tables there.
+
+    Args:
+        folder: An empty one.
+        bootstrap_servers: Of the broker.
+
+    Raises:
+        RivermouthError: What kept the pipeline from running.
+    """
+    write_starter(folder / SETTINGS, "starter")
+    produce(bootstrap_servers, {}, TOPIC, (folder / RECORDS).read_bytes().splitlines())
+    (pipeline,) = commands.pipelines(folder, params={"kafka.bootstrap.servers": bootstrap_servers})
+    commands.raise_failures(commands.run(pipeline))
 
 
 def _text(template: str) -> str:

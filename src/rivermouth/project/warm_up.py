@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -21,13 +21,17 @@ _RECORDS: Final = 300
 _END_TIMEOUT_S: Final = 600.0
 
 
-def warm_up() -> Path | None:
+def warm_up(run_more: Callable[[Path, str], None]) -> Path:
     """Carries a few records in both ways of running, and archives the classes of the JVM that did.
 
+    Args:
+        run_more: What else the JVM runs. Gets an empty folder, and the bootstrap servers of a broker.
+
     Returns:
-        The archive; None if this Java makes none, as one without an archive of its own classes.
+        The archive.
 
     Raises:
+        ClassesNotArchived: This Java makes none.
         RivermouthError: What kept the flows from running.
 
     Guarantees:
@@ -40,36 +44,32 @@ def warm_up() -> Path | None:
         settings = SparkSettings(master="local[2]", driver_memory="1g")
         spark = session.start(settings, app_name="rivermouth warm-up", extra=extra, log=folder / "spark.log")
         try:
-            _carry(folder)
+            with Broker.start(data_dir=folder / "broker", heap="512m") as broker:
+                _run_flows(folder, broker)
+                (folder / "more").mkdir()
+                run_more(folder / "more", broker.bootstrap_servers)
         finally:
             session.end(spark, _END_TIMEOUT_S)
-    return class_archive.kept()
+    return class_archive.made()
 
 
-def _carry(folder: Path) -> None:
+def _run_flows(folder: Path, broker: Broker) -> None:
     stop = managed_session.Stop()
 
     def end_after_a_batch(event: Event) -> None:
         if isinstance(event, BatchDone):
             stop.ask()
 
-    with Broker.start(data_dir=folder / "broker", heap="512m") as broker:
-        project = write_project(folder, broker.bootstrap_servers)
-        _send(broker, 0)
-        run_flows.raise_failures(run_flows.run(project))
-        _send(broker, _RECORDS)
-        run_flows.raise_failures(
-            run_flows.run(project, follow=True, hooks=managed_session.RunHooks(end_after_a_batch, stop=stop))
-        )
+    project = write_project(folder, broker.bootstrap_servers)
+    _send(broker, 0)
+    run_flows.raise_failures(run_flows.run(project))
+    _send(broker, _RECORDS)
+    run_flows.raise_failures(
+        run_flows.run(project, follow=True, hooks=managed_session.RunHooks(end_after_a_batch, stop=stop))
+    )
 
 
 def _send(broker: Broker, first: int) -> None:
     for topic, records in topics().items():
         some = itertools.islice(records, first, first + _RECORDS)
         produce(broker.bootstrap_servers, {}, topic, some, how=ProduceSettings(partitions=2))
-
-
-if __name__ == "__main__":
-    archive = warm_up()
-    told = "this Java makes no archive" if archive is None else f"{archive.stat().st_size / 1e6:.0f} MB in {archive}"
-    sys.stdout.write(f"Classes of Spark: {told}\n")

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 import pooch
 
+from rivermouth.errors import ClassesNotArchived
 from rivermouth.ports import java
 from rivermouth.ports.spark import jars
 
@@ -48,9 +49,14 @@ def recording() -> Iterator[str]:
     Guarantees:
         What is kept was complete and opened by another JVM before it got its name, in one step, in the place of
         this environment's older ones. A JVM that reads an older one goes on with it. Stopped half-way, nothing
-        changes. Where this Java can make none, nothing is kept.
+        changes.
+
+    Raises:
+        ClassesNotArchived: This Java brings no archive of its own classes, without which it makes no other.
     """
     found = java.find()
+    if not any(found.home.glob("lib/server/classes*.jsa")):
+        raise ClassesNotArchived(detail=f"the Java in {found.home} has no lib/server/classes.jsa")
     folder().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder()) as scratch:
         fresh = Path(scratch) / "classes.jsa"
@@ -62,6 +68,18 @@ def recording() -> Iterator[str]:
             for path in older:
                 if path != archive:
                     path.unlink(missing_ok=True)
+
+
+def made() -> Path:
+    """The archive, behind a ``recording``.
+
+    Raises:
+        ClassesNotArchived: The JVM left none that can be opened.
+    """
+    archive = kept()
+    if archive is None:
+        raise ClassesNotArchived(detail=f"the Java in {java.find().home} wrote no archive that it can open")
+    return archive
 
 
 def kept() -> Path | None:

@@ -6,7 +6,7 @@ import os
 import re
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import pyspark
 
@@ -52,6 +52,19 @@ _LOG_STORES: Final[Mapping[str, str]] = {
 _IN_ONE_JVM: Final = re.compile(r"local(\[|$)")
 # HotSpot leaves methods as long as the code of a stage with a dozen columns interpreted.
 _COMPILE_HUGE_METHODS: Final = "-XX:-DontCompileHugeMethods"
+JvmUse = Literal["look", "drain", "follow"]
+"""A JVM that only looks at queries, one that carries what is there and ends, or one that goes on."""
+_COMPILER: Final[Mapping[JvmUse, str]] = {
+    # Its code runs a few times.
+    "look": "-XX:TieredStopAtLevel=1",
+    # Ten times HotSpot's own. Its optimizing compiler would take half of the CPU of a run, for code that soon has done
+    # its work; what runs for each record is optimized all the same.
+    "drain": (
+        "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000"
+        " -XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
+    ),
+    "follow": "",
+}
 _CLASS_PATH: Final = "spark.driver.extraClassPath"
 DIST_CLASS_PATH: Final = "SPARK_DIST_CLASSPATH"
 """Spark's variable for the end of the class path, for which it has no setting."""
@@ -180,9 +193,10 @@ def _everywhere(settings: SparkSettings, app_name: str, cores: int) -> dict[str,
     }
 
 
-def brief_conf() -> dict[str, str]:
-    """Settings of a JVM that only looks at queries: its code runs a few times, and the optimizing compiler is off."""
-    return {"spark.driver.extraJavaOptions": f"{_java_options(os.cpu_count() or 1)} -XX:TieredStopAtLevel=1"}
+def jvm_conf(use: JvmUse) -> dict[str, str]:
+    """Settings of a JVM that is started for one use: how soon its code is optimized."""
+    options = f"{_java_options(os.cpu_count() or 1)} {_COMPILER[use]}"
+    return {"spark.driver.extraJavaOptions": options.rstrip()}
 
 
 def log_store(scheme: str, users: Mapping[str, str]) -> dict[str, str]:

@@ -23,6 +23,8 @@ from rivermouth.project.resolved.settings import located_errors
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from rivermouth.ports.spark.session_conf import JvmUse
+
 
 STOP_TIMEOUT_S: Final = 65.0
 """Bound on a stop that was asked for: a little more than the engine gives its batch in hand."""
@@ -115,12 +117,12 @@ class ManagedSession:
     Args:
         project: Says how Spark is started.
         hooks: Whose log the JVM writes.
-        brief: Whether queries are only looked at, and no rows are carried: a JVM of its own then compiles less.
+        use: What a JVM of its own is for.
     """
 
-    def __init__(self, project: ResolvedProject, hooks: RunHooks = NO_HOOKS, *, brief: bool = False) -> None:
+    def __init__(self, project: ResolvedProject, hooks: RunHooks = NO_HOOKS, *, use: JvmUse = "drain") -> None:
         self._project = project
-        self._extra = session_conf.brief_conf() if brief else {}
+        self._extra = session_conf.jvm_conf(use)
         self._door = hooks
         self._owned = False
         self._session: SparkSession | None = None

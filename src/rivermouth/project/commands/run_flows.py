@@ -84,7 +84,7 @@ def run(
         chosen = each_of(chosen, lambda job: job.starting(decision=start.decision, adoption=start.adoption))
     if start.update_schema:
         chosen = updating(chosen)
-    engine = ManagedSession(project, hooks)
+    engine = ManagedSession(project, hooks, use="follow" if follow else "drain")
     with noting(project, chosen):
         check_broker(project, chosen)
     with noting(project, chosen), engine as spark:
@@ -193,7 +193,7 @@ def plan(
         check_decision(project, run_as)
     check_broker(project, run_as)
     wanted = each_of(run_as, lambda job: job.starting(adoption=adoption))
-    with ManagedSession(project, hooks) as spark:
+    with ManagedSession(project, hooks, use="look") as spark:
         return [plan for job in wanted for plan in plan_order(spark, job)]
 
 
