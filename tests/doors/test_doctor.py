@@ -128,7 +128,7 @@ def test_what_is_wrong_is_told_one_by_one_and_the_rest_too(here, capsys, dev_por
     assert lines[at + 2] == "at: rivermouth.yml:4"
     assert line_about(lines, "Java").startswith("ok")
     assert err == (
-        "[NOT_READY] 2 of 8 checks failed: lake, broker\n"
+        "[NOT_READY] 2 of 9 checks failed: lake, broker\n"
         "  hint: rivermouth doctor, when the first of them is corrected\n"
     )
 
@@ -145,7 +145,7 @@ def test_a_topic_that_is_missing(here, capsys, broker, topic, dev_port):
         f"hint: did you mean '{name}'?",
     ]
     assert err == (
-        "[NOT_READY] 1 of 8 checks failed: broker\n  hint: rivermouth doctor, when the first of them is corrected\n"
+        "[NOT_READY] 1 of 9 checks failed: broker\n  hint: rivermouth doctor, when the first of them is corrected\n"
     )
 
 
@@ -176,7 +176,7 @@ def test_jars_that_are_missing_are_not_fetched(here, capsys, dev_port, monkeypat
     assert line_about(lines, "dev") == (
         f"ok dev kafka port {dev_port} is free; the broker's jars are fetched at its first start"
     )
-    assert "[NOT_READY] 1 of 5 checks failed: jars\n" in err
+    assert "[NOT_READY] 1 of 6 checks failed: jars\n" in err
     assert not folder.exists()
 
 
@@ -283,7 +283,7 @@ def test_a_bucket_that_is_not_there_is_not_tried(capsys, dev_port, remote):
         "at: rivermouth.yml:2",
         "hint: check the credentials and the address of the lake, in spark: conf for object stores",
     ]
-    assert err.startswith("[NOT_READY] 1 of 8 checks failed: lake\n")
+    assert err.startswith("[NOT_READY] 1 of 9 checks failed: lake\n")
 
 
 def test_a_store_that_takes_nothing(capsys, dev_port, s3, remote):
@@ -304,7 +304,7 @@ def test_a_store_that_takes_nothing(capsys, dev_port, s3, remote):
             "and s3:ListBucket in s3a://readable"
         ),
     ]
-    assert err.startswith("[NOT_READY] 1 of 9 checks failed: stores\n")
+    assert err.startswith("[NOT_READY] 1 of 10 checks failed: stores\n")
 
 
 def test_a_store_that_does_not_keep_two_writers_apart(capsys, dev_port, s3, remote):

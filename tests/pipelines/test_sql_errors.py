@@ -403,6 +403,18 @@ KEYS = [
         "1:38",
         "give each key once",
     ),
+    (
+        "SELECT *\nFROM read_files('/a', format => 'json', Format => 'csv')",
+        "read_files has the argument Format twice",
+        "2:41",
+        "remove one of them",
+    ),
+    (
+        "SELECT * FROM STREAM read_kafka(subscribe => 'a', format => map('type', 'json'), format => 'csv')",
+        "read_kafka has the argument format twice",
+        "1:82",
+        "remove one of them",
+    ),
 ]
 
 

@@ -98,7 +98,7 @@ def test_a_java_without_an_archive_of_its_own_is_refused_at_once(archives, tmp_p
     assert str(raised.value) == (
         f"[CLASSES_NOT_ARCHIVED] Spark's classes were not archived: the Java in {tmp_path} has no "
         "lib/server/classes.jsa; Spark starts as before\n"
-        "hint: install a whole OpenJDK 17 or 21, and: JAVA_HOME=<its folder> rivermouth jars archive"
+        "  hint: install a whole OpenJDK 17 or 21, and: JAVA_HOME=<its folder> rivermouth jars archive"
     )
     with pytest.raises(ClassesNotArchived) as raised:
         class_archive.made()
@@ -115,7 +115,7 @@ def test_the_command_archives_classes_of_flows_and_pipelines(archives, tmp_path)
     done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path)
     kept = class_archive.kept()
     assert json.loads(done.stdout) == {"bytes": kept.stat().st_size, "place": str(kept)}
-    for name in (b"RivermouthSource", b"io/delta/tables/DeltaMergeBuilder", b"KafkaMicroBatchStream"):
+    for name in (b"kafka010/KafkaMicroBatchStream", b"sources/ForeachBatchSink", b"delta/sources/DeltaSource"):
         assert name in kept.read_bytes()
 
 

@@ -288,6 +288,7 @@ class Sources:
         if name in SOURCE_FUNCTIONS:
             ranges = split_at_commas(self.found, open_ + 1, close)
             start, after = self.found[i].start, self.found[close].end if close < end else len(self.text)
+            self._check_names(name, ranges)
             decoding = self._decoding(ranges) if name == "read_kafka" else {}
             ranges = [each for each in ranges if each not in decoding]
             arguments = tuple(self._argument(name, *each) for each in ranges)
@@ -303,6 +304,19 @@ class Sources:
             else:
                 self._level(low, high, ctes)
         return close + 1
+
+    def _check_names(self, function: str, ranges: list[tuple[int, int]]) -> None:
+        """Nothing, if each argument of a table function is named once; Spark takes the names in any case."""
+        seen = set[str]()
+        for low, high in ranges:
+            if self._word(low + 1, high) != "=>":
+                continue
+            name = self.found[low].value
+            if name.lower() in seen:
+                detail = f"{function} has the argument {name} twice"
+                at = place(self.text, self.found[low].start, self.at)
+                raise SqlInvalid(at=at, detail=detail, fix="remove one of them")
+            seen.add(name.lower())
 
     def _decoding(self, ranges: list[tuple[int, int]]) -> dict[tuple[int, int], tuple[str, Setting]]:
         """The arguments of ``read_kafka`` that say how records are decoded, by where they are."""
@@ -364,7 +378,7 @@ def sources(text: str, params: Mapping[str, str] | None = None, at: SourceLine =
         at: Where the text's first line is.
 
     Raises:
-        SqlInvalid: A string or comment does not end.
+        SqlInvalid: A string or comment does not end, or an argument of a table function is named twice.
         SqlParameterUnknown: A parameter has no value.
         SqlNotConstant: An argument of a table function or of IDENTIFIER is not constant.
     """
