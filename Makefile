@@ -104,5 +104,7 @@ clean: ## Remove what was made here; downloaded jars stay in the user's cache
 
 # Spark's JVM starts in less time with it, and the tests start it often. Not every Java makes one; tests run without it.
 .venv/.classes: .venv/.jars src/rivermouth/ports/rivermouth.jar
-	-$(BIN)/rivermouth jars archive
+	@told=$$($(BIN)/rivermouth jars archive 2>&1) || \
+	case "$$told" in *CLASSES_NOT_ARCHIVED*) ;; *) echo "$$told" >&2; exit 1;; esac; \
+	echo "$$told"
 	@touch $@

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.metadata
 import json
 import shutil
@@ -197,6 +198,11 @@ def test_classes_that_are_archived_or_not(here, capsys, dev_port, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(here))
     none = "ok classes not archived: rivermouth jars archive lets Spark start some seconds faster"
     assert line_about(said(capsys)[1], "classes") == none
+    bare = dataclasses.replace(java.find(), home=here)
+    with monkeypatch.context() as patched:
+        patched.setattr(java, "find", lambda: bare)
+        never = "ok classes not archived: this Java makes no archive; Spark starts without one"
+        assert line_about(said(capsys)[1], "classes") == never
     class_archive.folder().mkdir(parents=True)
     kept = f"{class_archive._environment()}-{class_archive._content(java.find())}.{3 << 20}.jsa"
     (class_archive.folder() / kept).write_bytes(bytes(3 << 20))

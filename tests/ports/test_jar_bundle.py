@@ -51,7 +51,12 @@ def test_what_was_unpacked_is_used_and_unpacking_it_again_changes_nothing(bundle
     found = jar_bundle.unpack(bundle)
     assert found == jars.classpath("spark", fetch=False)
     assert {path.parent for path in found} == {jars.cache_folder()}
+    for path in found:
+        os.utime(path, (1, 1))
     assert jar_bundle.unpack(bundle) == found
+    assert [path.stat().st_mtime for path in found] == [1, 1]
+    found[0].write_bytes(b"damaged")
+    assert jar_bundle.unpack(bundle) == jars.classpath("spark", fetch=False)
     assert sorted(path.name for path in jars.cache_folder().iterdir()) == sorted(path.name for path in found)
     assert {path.stat().st_mode & 0o777 for path in [*found, bundle]} == {0o644}
 

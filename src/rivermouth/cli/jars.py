@@ -77,7 +77,7 @@ def paths(output: Output, s3: bool) -> None:
 def archive(output: Output) -> None:
     """Archive Spark's classes, so that Spark starts faster.
 
-    Runs a few records through a broker, flows and a pipeline of its own, for about a minute, and writes some 250 MB
+    Runs a few records through a broker, flows and a pipeline of its own, for about a minute, and writes some 220 MB
     into this user's cache. Run it again after an update of rivermouth, PySpark or Java.
     """
     from rivermouth.pipelines.starter import run_starter

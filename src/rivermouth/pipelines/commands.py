@@ -110,7 +110,7 @@ def opened(pipeline: Pipeline, hooks: RunHooks = NO_HOOKS, *, writes: bool, use:
         pipeline: The pipeline.
         hooks: Whose log Spark writes.
         writes: Whether its tables are made.
-        use: What a JVM is for that is started for the block.
+        use: What the JVM is for, if one is started for the block.
 
     Raises:
         RivermouthError: What is wrong with its files, definitions or queries.

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Final
 
 from rivermouth.errors import ArgumentInvalid, PipelineExists
-from rivermouth.pipelines import commands
-from rivermouth.ports.kafka.kafka_produce import produce
 
 SETTINGS: Final = "pipeline.yml"
 RECORDS: Final = "orders.jsonl"
@@ -60,6 +58,9 @@ def run_starter(folder: Path, bootstrap_servers: str) -> None:
     Raises:
         RivermouthError: What kept the pipeline from running.
     """
+    from rivermouth.pipelines import commands  # noqa: PLC0415 - who only writes the files loads no Spark
+    from rivermouth.ports.kafka.kafka_produce import produce  # noqa: PLC0415
+
     write_starter(folder / SETTINGS, "starter")
     produce(bootstrap_servers, {}, TOPIC, (folder / RECORDS).read_bytes().splitlines())
     (pipeline,) = commands.pipelines(folder, params={"kafka.bootstrap.servers": bootstrap_servers})

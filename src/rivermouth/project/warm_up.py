@@ -38,6 +38,7 @@ def warm_up(run_more: Callable[[Path, str], None]) -> Path:
         Everything but the archive is in a temporary folder that is gone afterwards. Run twice: the second archive
         takes the place of the first. Stopped half-way: there is no new archive.
     """
+    class_archive.check_java()
     with tempfile.TemporaryDirectory(prefix="rivermouth-warm-up-") as name, class_archive.recording() as options:
         folder = Path(name)
         extra = {**session_conf.local_folder_conf(folder / "spark"), "spark.driver.defaultJavaOptions": options}

@@ -309,20 +309,22 @@ class Sources:
         """Nothing, if each argument of a table function is named once; Spark takes the names in any case."""
         seen = set[str]()
         for low, high in ranges:
-            if self._word(low + 1, high) != "=>":
-                continue
-            name = self.found[low].value
-            if name.lower() in seen:
+            name = self._name(low, high)
+            if name is not None and name.lower() in seen:
                 detail = f"{function} has the argument {name} twice"
                 at = place(self.text, self.found[low].start, self.at)
                 raise SqlInvalid(at=at, detail=detail, fix="remove one of them")
-            seen.add(name.lower())
+            seen.add("" if name is None else name.lower())
+
+    def _name(self, low: int, high: int) -> str | None:
+        """What is written before the ``=>`` of an argument; None if it has no name."""
+        return self.found[low].value if self._word(low + 1, high) == "=>" else None
 
     def _decoding(self, ranges: list[tuple[int, int]]) -> dict[tuple[int, int], tuple[str, Setting]]:
         """The arguments of ``read_kafka`` that say how records are decoded, by where they are."""
         found = {}
         for low, high in ranges:
-            name = self.found[low].value.lower() if self._word(low + 1, high) == "=>" else ""
+            name = (self._name(low, high) or "").lower()
             if name in DECODING:
                 found[low, high] = name, self._setting(low + 2, high, f"the argument {name} of read_kafka")
         return found
@@ -338,9 +340,8 @@ class Sources:
         return _map(read, ranges, subject, self._setting)
 
     def _argument(self, function: str, low: int, high: int) -> Argument:
-        name = None
-        if self._word(low + 1, high) == "=>":
-            name, low = self.found[low].value, low + 2
+        name = self._name(low, high)
+        low += 0 if name is None else 2
         read = Expressions(self.text, self.at, self.found, self.params)
         subject = f"the argument {name} of {function}" if name else f"an argument of {function}"
         if self._word(low, high) == "MAP" and self._word(low + 1, high) == "(":

@@ -42,6 +42,21 @@ def java_options(found: Java) -> str:
     return "" if archive is None else f'-XX:SharedArchiveFile="{archive}" -Xshare:auto {_SILENT}'
 
 
+def can_be_made() -> bool:
+    """Whether this Java brings an archive of its own classes, without which it makes no other."""
+    return any(java.find().home.glob("lib/server/classes*.jsa"))
+
+
+def check_java() -> None:
+    """Nothing, if this Java can make an archive.
+
+    Raises:
+        ClassesNotArchived: It cannot.
+    """
+    if not can_be_made():
+        raise ClassesNotArchived(detail=f"the Java in {java.find().home} has no lib/server/classes.jsa")
+
+
 @contextmanager
 def recording() -> Iterator[str]:
     """Java options for one JVM that shall leave its classes behind; kept if it has ended by the end of the block.
@@ -49,14 +64,9 @@ def recording() -> Iterator[str]:
     Guarantees:
         What is kept was complete and opened by another JVM before it got its name, in one step, in the place of
         this environment's older ones. A JVM that reads an older one goes on with it. Stopped half-way, nothing
-        changes.
-
-    Raises:
-        ClassesNotArchived: This Java brings no archive of its own classes, without which it makes no other.
+        changes. Where this Java can make none, nothing is kept.
     """
     found = java.find()
-    if not any(found.home.glob("lib/server/classes*.jsa")):
-        raise ClassesNotArchived(detail=f"the Java in {found.home} has no lib/server/classes.jsa")
     folder().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder()) as scratch:
         fresh = Path(scratch) / "classes.jsa"
@@ -104,7 +114,7 @@ def _environment() -> str:
 
 
 def _content(found: Java) -> str:
-    """Stands for the Java and the class path. Of jars that were exchanged under their names, the JVM itself knows."""
+    """Names the Java and the class path as they are: a JVM takes no archive for jars that were written after it."""
     release = found.home / "release"
     return _digest(
         str(found.executable),
@@ -113,6 +123,7 @@ def _content(found: Java) -> str:
         os.environ.get(jars.FOLDER_VARIABLE, ""),
         *(jar.sha256 for jar in jars.locked()["spark"]),
         hashlib.sha256(jars.OURS.read_bytes()).hexdigest(),
+        repr(jars.written()),
     )
 
 

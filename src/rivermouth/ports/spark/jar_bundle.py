@@ -64,7 +64,10 @@ def unpack(file: Path) -> list[Path]:
                     raise _unfit(file, f"{jar.file_name} is not the one that this version of rivermouth was locked to")
             folder.mkdir(parents=True, exist_ok=True)
             for jar in wanted:
-                _put(_member(bundle, jar), folder / jar.file_name)
+                path = folder / jar.file_name
+                # A JVM takes no archive of classes from a jar that was written after it.
+                if not path.is_file() or _sha256(path.open("rb")) != jar.sha256:
+                    _put(_member(bundle, jar), path)
     except tarfile.TarError as error:
         raise _unfit(file, "it is no bundle of jars") from error
     except OSError as error:

@@ -144,6 +144,12 @@ def fetch_all() -> list[Path]:
     return [path for group in groups_to_run() for path in classpath(group)]
 
 
+def written() -> list[tuple[int, int]]:
+    """Bytes and time of writing, in seconds, of the files of ``for_spark`` that are there; a JVM compares them."""
+    there = [path for jar in locked()["spark"] if (path := _present(jar)) is not None]
+    return [(found.st_size, int(found.st_mtime)) for found in (path.stat() for path in (*there, OURS))]
+
+
 def _present(jar: Jar) -> Path | None:
     folders = [Path(given)] if (given := os.environ.get(FOLDER_VARIABLE)) else []
     for folder in (*folders, cache_folder()):

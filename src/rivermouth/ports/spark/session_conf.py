@@ -57,8 +57,8 @@ JvmUse = Literal["look", "drain", "follow"]
 _COMPILER: Final[Mapping[JvmUse, str]] = {
     # Its code runs a few times.
     "look": "-XX:TieredStopAtLevel=1",
-    # Ten times HotSpot's own. Its optimizing compiler would take half of the CPU of a run, for code that soon has done
-    # its work; what runs for each record is optimized all the same.
+    # Ten times HotSpot's own: its optimizing compiler takes up to half of the CPU of a short run. What runs for each
+    # record is optimized all the same (docs/adr/0102).
     "drain": (
         "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000"
         " -XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
@@ -195,8 +195,7 @@ def _everywhere(settings: SparkSettings, app_name: str, cores: int) -> dict[str,
 
 def jvm_conf(use: JvmUse) -> dict[str, str]:
     """Settings of a JVM that is started for one use: how soon its code is optimized."""
-    options = f"{_java_options(os.cpu_count() or 1)} {_COMPILER[use]}"
-    return {"spark.driver.extraJavaOptions": options.rstrip()}
+    return {"spark.driver.extraJavaOptions": f"{_java_options(os.cpu_count() or 1)} {_COMPILER[use]}".rstrip()}
 
 
 def log_store(scheme: str, users: Mapping[str, str]) -> dict[str, str]:

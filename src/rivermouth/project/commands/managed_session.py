@@ -117,7 +117,7 @@ class ManagedSession:
     Args:
         project: Says how Spark is started.
         hooks: Whose log the JVM writes.
-        use: What a JVM of its own is for.
+        use: What the JVM is for, if one is started for the work.
     """
 
     def __init__(self, project: ResolvedProject, hooks: RunHooks = NO_HOOKS, *, use: JvmUse = "drain") -> None:

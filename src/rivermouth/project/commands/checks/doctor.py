@@ -129,6 +129,8 @@ def _jars(project: ResolvedProject | None) -> str:
 
 def _classes() -> str:
     archive = class_archive.kept()
+    if archive is None and not class_archive.can_be_made():
+        return "not archived: this Java makes no archive; Spark starts without one"
     if archive is None:
         return "not archived: rivermouth jars archive lets Spark start some seconds faster"
     return f"archived for a faster start, {archive.stat().st_size >> 20} MiB in {archive.parent}"
