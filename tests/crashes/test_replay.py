@@ -204,7 +204,7 @@ def test_a_replay_that_fails_is_told_to_who_asked_and_the_flow_goes_on(step, sce
     outcome = scene.follow(spark, until=until, between_batches=between)
     assert outcome.error is None, str(outcome.error)
     answer = json.loads(Path(scene.places.requests, "asked.answer.json").read_text())
-    assert answer == {"error": "the disk was full for a moment"}
+    assert answer == {"kind": "replay", "error": "the disk was full for a moment"}
     assert scene.drain(spark).error is None
     found = scene.audit(replayed_under=MENDED_RULES if step == "replay_mark" else None)
     assert found.is_clean, str(found)

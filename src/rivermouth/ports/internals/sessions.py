@@ -79,9 +79,11 @@ def forget_sources(spark: SparkSession, schemes: Collection[str]) -> None:
         The settings are the same afterwards. Hadoop without such a list is left as it is.
     """
     known, classes = context_hadoop_conf(spark), java_class(spark, "java.lang.Class")
+    # Where Spark brings jars to a session, as on a cluster, the loader of the thread alone knows their classes.
+    loader = java_class(spark, "java.lang.Thread").currentThread().getContextClassLoader()
     for name in (*_ADDS_SETTINGS, *(_ADDS_SETTINGS_OF[each] for each in schemes if each in _ADDS_SETTINGS_OF)):
         if java_class(spark, name) is not None:
-            classes.forName(name)
+            classes.forName(name, True, loader)
     known.size()  # they are read no sooner than this
     for field in classes.forName(_CONFIGURATION).getDeclaredFields():
         if field.getName() == _SOURCES:
