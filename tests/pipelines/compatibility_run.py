@@ -309,6 +309,25 @@ RUN: tuple[Item, ...] = (
         {"r44": ("n", [(2,), (4,), (4,)])},
     ),
     Item(
+        "A",
+        "modules of the pipeline's folder, also in user-defined functions",
+        "import sys, pathlib, dlt\nfrom pyspark.sql.functions import expr, udf\nfrom helpers56 import plus\nimport helpers56\n"
+        "sys.path.append(str(pathlib.Path(__file__).parents[1] / 'more56'))\nfrom far56 import least\n"
+        "spark.udf.register('plus56', lambda x: helpers56.plus(x), 'bigint')\n@dlt.table\ndef r56():\n"
+        "    return spark.range(1).select(udf(plus, 'bigint')('id').alias('a'), expr('plus56(id)').alias('b'),\n"
+        "        udf(least, 'bigint')('id').alias('c'))\n",
+        {"r56": ("a, b, c", [(1, 1, -1)])},
+        files={
+            # It defines datasets too; what it needs is imported when it is called, and one has the name of Python's own.
+            "helpers56.py": "import dlt\n\ndef plus(x):\n    from deep56.one import ONE\n    return x + ONE\n\n"
+            "def make():\n    @dlt.table(name='never')\n    def rows():\n        return None\n",
+            "deep56/__init__.py": "",
+            "deep56/one.py": "ONE = 1\n",
+            "calendar.py": "raise ValueError('not this one')\n",
+            "more56/far56.py": "def least(x):\n    return x - 1\n",
+        },
+    ),
+    Item(
         "C",
         "`dbutils.fs.ls`",
         "import dlt\nfrom pyspark.sql.functions import lit\nNAMES = [each.name for each in dbutils.fs.ls('listed')]\n@dlt.table\n"

@@ -146,6 +146,7 @@ STATE = LEFT.format(5, "sums", "its query keeps state, which has gone on without
 PLACES = "its query decodes at 2 places, and they do not say at which they were refused"
 ELEMENTS = "its query explodes records, and the table may have other elements of theirs"
 NOT_ANY_MORE = "its query does not decode records any more"
+NOT_NOW = "its decode(...) took them a moment ago, and refuses them now"
 
 
 @pytest.mark.long
@@ -273,3 +274,42 @@ def test_records_of_kafka_are_replayed_in_sql(folder, topic, broker, capsys, mon
         (2, "FIELD_TYPE", "replayed"),
         (3, "INVALID_JSON", "open"),
     ]
+
+
+MOODY = """
+import pathlib
+
+def orders(value):
+    there = {mood}.exists()
+    if value != b"late" or there:
+        return {{"id": len(value)}}
+    raise ValueError("not now")
+"""
+
+
+@pytest.mark.long
+def test_records_that_are_refused_between_two_readings_stay_open(folder, monkeypatch):
+    mood = folder.folder / "mood"
+    form = '{"type": "python", "function": "moody:orders", "schema": "id int"}'
+    folder.write("src/moody.py", MOODY.format(mood=f"pathlib.Path({str(mood)!r})"))
+    folder.write(
+        "src/a.py",
+        PYTHON.partition("@dp.table")[0] + f"@dp.table\ndef orders():\n    return decode(records(), {form})\n",
+    )
+    feed(folder, ["early", "late"])
+    assert {name: each.error for name, each in folder.run().items() if each.error} == {}
+    assert letters(folder) == [(1, "FUNCTION_FAILED", "open", 0, None)]
+    rewrite = replay_letters.rewrite
+
+    def sullen(*arguments):
+        rewrite(*arguments)
+        mood.unlink(missing_ok=True)
+
+    mood.touch()
+    with monkeypatch.context() as patched:
+        patched.setattr(replay_letters, "rewrite", sullen)
+        assert refused(folder, "orders", RecordsNotReplayed) == LEFT.format(1, "orders", NOT_NOW, "orders")
+    assert (letters(folder), rows(folder, "orders", "id")) == ([(1, "FUNCTION_FAILED", "open", 0, 0)], [(5,)])
+    mood.touch()
+    assert dead_letters.replayed(folder.pipeline(), ["orders"])[0].replayed == 1
+    assert rows(folder, "orders", "id") == [(4,), (5,)]

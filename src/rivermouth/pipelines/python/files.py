@@ -6,7 +6,7 @@ import contextlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +19,8 @@ from rivermouth.pipelines.spec import Definitions, SourceLine
 from rivermouth.pipelines.sql.definitions.read import SqlSession, read_sql
 
 _CELL: Final = "#cell"
+_OF_WORKERS: Final = Path(__file__).parent / "of_workers"
+"""What Spark's workers import in the place of the modules that only a run has."""
 
 
 @dataclass(frozen=True)
@@ -146,14 +148,17 @@ def _notebook(path: Path) -> Path | None:
 
 
 @contextlib.contextmanager
-def importing(root: Path, files: Sequence[Path]) -> Iterator[None]:
-    """Modules beside the files can be imported in the block; afterwards they are forgotten."""
+def importing(root: Path, files: Sequence[Path]) -> Iterator[Callable[[], list[Path]]]:
+    """Modules beside the files can be imported in the block; afterwards they are forgotten.
+
+    Gives a function that says from which folders: also from those that the files have added to ``sys.path`` until then.
+    """
     folders = dict.fromkeys([str(root), *(str(file.parent) for file in files)])
     before, known = list(sys.path), set(sys.modules)
     sys.path[:0] = folders
     importlib.invalidate_caches()
     try:
-        yield
+        yield lambda: [*(Path(each) for each in dict.fromkeys(sys.path) if each not in before), _OF_WORKERS]
     finally:
         sys.path[:] = before
         for name in set(sys.modules) - known:

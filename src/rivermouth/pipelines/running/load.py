@@ -20,6 +20,7 @@ from rivermouth.pipelines.running.resolve import Resolver
 from rivermouth.pipelines.running.workspace import Workspace
 from rivermouth.ports.internals.sessions import standing_in
 from rivermouth.ports.lake.lake_files import files_for
+from rivermouth.ports.spark.worker_modules import worker_modules
 
 if TYPE_CHECKING:
     from rivermouth.pipelines.running.given import GivenSources
@@ -101,7 +102,8 @@ def evaluated(
         dbutils = DbUtils(lambda: workspace.session, pipeline.project.environ, pipeline.configuration, pipeline.located)
         registry.secret = dbutils.secrets.get
         opened.enter_context(importable())
-        opened.enter_context(importing(pipeline.root, pipeline.settings.files))
+        user_folders = opened.enter_context(importing(pipeline.root, pipeline.settings.files))
+        share = opened.enter_context(worker_modules(spark))
         opened.enter_context(standing_in(workspace.session))
         names = {
             "spark": workspace.session,
@@ -111,7 +113,10 @@ def evaluated(
             "displayHTML": silent,
         }
         evaluation = Evaluation(pipeline.settings.folder, names, pipeline.configuration, registry)
+        share(user_folders())
         definitions = evaluation.evaluate(pipeline.settings.files)
+        # With those that the files have added to sys.path.
+        share(user_folders())
         if not definitions.datasets and not definitions.sinks:
             shown = ", ".join(pipeline.settings.shown(each) for each in pipeline.settings.files) or "there are none"
             raise NothingDefined(pipeline=pipeline.name, files=shown)

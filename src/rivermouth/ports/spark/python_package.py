@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pooch
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyspark.sql import SparkSession
 
 # One date for all, so that the same package is the same file.
@@ -27,23 +29,37 @@ def ship(spark: SparkSession) -> None:
         Run twice for a context, by whichever process: the second time changes nothing. The file stays in the user's
         cache, because Spark hands it to workers that join later, also after this process.
     """
-    context: Any = spark.sparkContext
-    file = _zipped(Path(pooch.os_cache("rivermouth")) / "workers")
+    package = Path(__file__).parents[2]
+    modules = ((f"{package.name}/{path.relative_to(package).as_posix()}", path) for path in package.rglob("*.py"))
+    add(spark.sparkContext, zipped("rivermouth", modules))
+
+
+def add(context: Any, file: Path) -> None:
+    """Workers of the context can import what is in an archive, by the functions that are made afterwards.
+
+    Guarantees:
+        As ``ship``, of a file in the user's cache.
+    """
     if file.name not in {Path(each).name for each in context.listFiles}:
         context.addPyFile(str(file))
     elif file.name not in context._python_includes:  # noqa: SLF001 - another process of this context added it
         context._python_includes.append(file.name)  # noqa: SLF001
 
 
-def _zipped(folder: Path) -> Path:
-    package = Path(__file__).parents[2]
+def zipped(name: str, modules: Iterable[tuple[str, Path]]) -> Path:
+    """An archive of modules in the user's cache, whose name tells what is in it.
+
+    Args:
+        name: How its name begins.
+        modules: Each by its path there.
+    """
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
-        for path in sorted(package.rglob("*.py")):
-            name = (Path(package.name) / path.relative_to(package)).as_posix()
-            archive.writestr(zipfile.ZipInfo(name, _EPOCH), path.read_bytes())
+        for place, path in sorted(modules):
+            archive.writestr(zipfile.ZipInfo(place, _EPOCH), path.read_bytes())
     digest = hashlib.sha256(content.getvalue()).hexdigest()[:16]
-    file = folder / f"rivermouth-{digest}.zip"
+    folder = Path(pooch.os_cache("rivermouth")) / "workers"
+    file = folder / f"{name}-{digest}.zip"
     if not file.is_file():
         folder.mkdir(parents=True, exist_ok=True)
         beside = file.with_name(f".{file.name}.{os.getpid()}")

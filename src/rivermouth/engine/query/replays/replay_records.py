@@ -21,7 +21,7 @@ from rivermouth.engine.query import replay_letters
 from rivermouth.engine.query.query_table import conformed, prepare
 from rivermouth.engine.query.replay_letters import LETTER, REPLAYING, LetterTable
 from rivermouth.engine.query.streaming import failure_of
-from rivermouth.errors import CommitLost
+from rivermouth.errors import CommitLost, RecordsNotReplayed
 from rivermouth.ports.delta import delta_append, delta_table
 from rivermouth.ports.internals.delta_snapshot import table_state
 from rivermouth.ports.internals.observed import Observed
@@ -41,6 +41,7 @@ _DROPPED: Final = "__dropped"
 _PICKED: Final = "__picked"
 _RENEWED: Final = "__renewed"
 _WHY: Final = ("reason", "field", "message")
+_NOT_ANY_MORE: Final = "its decode(...) took them a moment ago, and refuses them now"
 _TRIES: Final = 5
 """So often a replay begins its commit again, because a batch was committed between its look and its beginning."""
 
@@ -96,6 +97,7 @@ def replay_records(
 
     Raises:
         CommitLost: Another process replayed dead letters of the table at the same time.
+        RecordsNotReplayed: What decodes them took some when they were tried, and refused them when they were written.
         TableSchemaChanged: The table cannot take the columns of the query.
         RivermouthError: Why the query cannot make rows of the records.
 
@@ -191,8 +193,7 @@ def _write(spark: SparkSession, table: LetterTable, query: RecordQuery, number: 
     def said() -> str:
         counts = row_expectations.counted(table.spared, observed.get())
         if refused := query.decoded.counts.dead_lettered:
-            msg = f"{refused} records that were decoded a moment ago are not now; nothing was written"
-            raise RuntimeError(msg)
+            raise RecordsNotReplayed(dataset=table.dataset, records=refused, detail=_NOT_ANY_MORE)
         if counts.dead_lettered:
             table.held(spark).hold(_letters(routed, table, query, number), table.replay_entry(number))
         found.append(counts)

@@ -1,0 +1,1 @@
+"""Modules for Spark's workers, in which nothing is defined."""
