@@ -313,10 +313,11 @@ RUN: tuple[Item, ...] = (
         "modules of the pipeline's folder, also in user-defined functions",
         "import sys, pathlib, dlt\nfrom pyspark.sql.functions import expr, udf\nfrom helpers56 import plus\nimport helpers56\n"
         "sys.path.append(str(pathlib.Path(__file__).parents[1] / 'more56'))\nfrom far56 import least\n"
-        "spark.udf.register('plus56', lambda x: helpers56.plus(x), 'bigint')\n@dlt.table\ndef r56():\n"
+        "from udfs56 import twice, Plus\nspark.udf.register('plus56', lambda x: helpers56.plus(x), 'bigint')\n"
+        "@dlt.table\ndef r56():\n"
         "    return spark.range(1).select(udf(plus, 'bigint')('id').alias('a'), expr('plus56(id)').alias('b'),\n"
-        "        udf(least, 'bigint')('id').alias('c'))\n",
-        {"r56": ("a, b, c", [(1, 1, -1)])},
+        "        udf(least, 'bigint')('id').alias('c'), twice('id').alias('d'), udf(Plus(), 'bigint')('id').alias('e'))\n",
+        {"r56": ("a, b, c, d, e", [(1, 1, -1, 2, 2)])},
         files={
             # It defines datasets too; what it needs is imported when it is called, and one has the name of Python's own.
             "helpers56.py": "import dlt\n\ndef plus(x):\n    from deep56.one import ONE\n    return x + ONE\n\n"
@@ -324,6 +325,10 @@ RUN: tuple[Item, ...] = (
             "deep56/__init__.py": "",
             "deep56/one.py": "ONE = 1\n",
             "calendar.py": "raise ValueError('not this one')\n",
+            # Without a session this module cannot be imported.
+            "udfs56.py": "from pyspark.sql.functions import udf\nimport helpers56\n\ndef both(x):\n"
+            "    return helpers56.plus(x) * 2\n\n@udf('bigint')\ndef twice(x):\n    return both(x)\n\n"
+            "class Plus:\n    def __call__(self, x):\n        return both(x)\n",
             "more56/far56.py": "def least(x):\n    return x - 1\n",
         },
     ),

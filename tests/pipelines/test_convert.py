@@ -13,9 +13,10 @@ from rivermouth.pipelines.convert.flow_in_file import flow_in_file
 from rivermouth.pipelines.convert.to_python import literal
 from rivermouth.pipelines.names import Names
 from rivermouth.pipelines.python.decode import SETTINGS
-from rivermouth.pipelines.python.files import Evaluation, importing
+from rivermouth.pipelines.python.files import Evaluation
 from rivermouth.pipelines.python.modules import importable
 from rivermouth.pipelines.python.registry import Registry
+from rivermouth.pipelines.python.user_modules import importing
 from rivermouth.pipelines.spec import SourceLine
 from rivermouth.pipelines.sql.definitions.read import read_sql
 from rivermouth.project.file.dump import flow_body

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
-import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -19,8 +17,6 @@ from rivermouth.pipelines.spec import Definitions, SourceLine
 from rivermouth.pipelines.sql.definitions.read import SqlSession, read_sql
 
 _CELL: Final = "#cell"
-_OF_WORKERS: Final = Path(__file__).parent / "of_workers"
-"""What Spark's workers import in the place of the modules that only a run has."""
 
 
 @dataclass(frozen=True)
@@ -145,26 +141,6 @@ def _notebook(path: Path) -> Path | None:
         if candidate.is_file():
             return candidate.resolve()
     return None
-
-
-@contextlib.contextmanager
-def importing(root: Path, files: Sequence[Path]) -> Iterator[Callable[[], list[Path]]]:
-    """Modules beside the files can be imported in the block; afterwards they are forgotten.
-
-    Gives a function that says from which folders: also from those that the files have added to ``sys.path`` until then.
-    """
-    folders = dict.fromkeys([str(root), *(str(file.parent) for file in files)])
-    before, known = list(sys.path), set(sys.modules)
-    sys.path[:0] = folders
-    importlib.invalidate_caches()
-    try:
-        yield lambda: [*(Path(each) for each in dict.fromkeys(sys.path) if each not in before), _OF_WORKERS]
-    finally:
-        sys.path[:] = before
-        for name in set(sys.modules) - known:
-            place = getattr(sys.modules[name], "__file__", None)
-            if place and Path(place).is_relative_to(root):
-                del sys.modules[name]
 
 
 def silent(*_values: Any, **_options: Any) -> None:

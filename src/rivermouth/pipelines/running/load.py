@@ -13,9 +13,10 @@ from pyspark.sql import SparkSession
 from rivermouth.errors import NothingDefined
 from rivermouth.pipelines.graph import Declared, Graph, declared
 from rivermouth.pipelines.python.dbutils import DbUtils
-from rivermouth.pipelines.python.files import Evaluation, importing, silent
+from rivermouth.pipelines.python.files import Evaluation, silent
 from rivermouth.pipelines.python.modules import importable
 from rivermouth.pipelines.python.registry import Registry
+from rivermouth.pipelines.python.user_modules import importing
 from rivermouth.pipelines.running.resolve import Resolver
 from rivermouth.pipelines.running.workspace import Workspace
 from rivermouth.ports.internals.sessions import standing_in

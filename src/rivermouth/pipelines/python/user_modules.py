@@ -1,0 +1,102 @@
+"""Modules of the user's own, which files of a pipeline import: from which folders, and how Spark's workers get them."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from pyspark import cloudpickle as untyped_cloudpickle
+
+cloudpickle: Any = untyped_cloudpickle
+_OF_WORKERS: Final = Path(__file__).parent / "of_workers"
+"""What Spark's workers import in the place of the modules that only a run has."""
+
+
+@contextlib.contextmanager
+def importing(root: Path, files: Sequence[Path]) -> Iterator[Callable[[], list[Path]]]:
+    """Modules beside the files can be imported in the block; afterwards they are forgotten.
+
+    Their functions and classes are sent to workers whole, with what they use: to import their module there, its top
+    level would be run, in a process without a session. What they import when they are called is imported there.
+
+    Gives a function that says from which folders: also from those that the files have added to ``sys.path`` until then.
+    """
+    before, known = list(sys.path), set(sys.modules)
+
+    def folders() -> list[Path]:
+        return [Path(each) for each in dict.fromkeys(sys.path) if each not in before]
+
+    finder = _UserModules(folders)
+    sys.path[:0] = dict.fromkeys([str(root), *(str(file.parent) for file in files)])
+    sys.meta_path.insert(0, finder)
+    importlib.invalidate_caches()
+    try:
+        for module in list(sys.modules.values()):
+            if finder.has(getattr(module, "__file__", None)):
+                finder.take(module)
+        yield lambda: [*folders(), _OF_WORKERS]
+    finally:
+        sys.meta_path.remove(finder)
+        sys.path[:] = before
+        finder.give_back()
+        for name in finder.taken.keys() - known:
+            sys.modules.pop(name, None)
+
+
+class _UserModule(ModuleType):
+    """A module that workers import by its name."""
+
+    def __reduce__(self) -> tuple[Callable[[str], ModuleType], tuple[str]]:
+        return importlib.import_module, (self.__name__,)
+
+
+class _UserModules:
+    """Finds modules as Python does, and takes those of the user's folders.
+
+    Attributes:
+        taken: These modules, and what they were before.
+    """
+
+    def __init__(self, folders: Callable[[], list[Path]]) -> None:
+        self._folders = folders
+        self.taken: dict[str, tuple[ModuleType, type]] = {}
+
+    def has(self, file: str | None) -> bool:
+        """Whether a file is in one of the folders, and of no installed package."""
+        path = Path(file or "")
+        return "site-packages" not in path.parts and any(path.is_relative_to(each) for each in self._folders())
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: Any = None) -> ModuleSpec | None:
+        """What Python's own finder finds; None leaves it to the others."""
+        found = PathFinder.find_spec(name, path, target)
+        # Each of these loaders loads one module.
+        if found is None or not isinstance(found.loader, SourceFileLoader) or not self.has(found.origin):
+            return None
+        run = found.loader.exec_module
+
+        def taking(module: ModuleType) -> None:
+            self.take(module)
+            run(module)
+
+        found.loader.exec_module = taking  # type: ignore[method-assign]
+        return found
+
+    def take(self, module: ModuleType) -> None:
+        """Its functions and classes are sent to workers whole from now on, and the module itself by its name."""
+        if type(module) is ModuleType and module.__name__ in sys.modules:
+            self.taken[module.__name__] = (module, type(module))
+            module.__class__ = _UserModule
+            cloudpickle.register_pickle_by_value(module)
+
+    def give_back(self) -> None:
+        """Modules are again what they were."""
+        for name, (module, kind) in self.taken.items():
+            module.__class__ = kind
+            if name in cloudpickle.list_registry_pickle_by_value():
+                cloudpickle.unregister_pickle_by_value(module)
