@@ -442,15 +442,14 @@ def test_spark_stores_what_python_reads_and_explains_what_it_refuses(spark, stra
 
 
 @pytest.mark.parametrize(
-    ("strategy", "number", "share"),
+    ("strategy", "number"),
     [
-        # Of few broken ones so few fit that their share says less.
-        *((strategy, number // SHORTER, 0.25) for strategy, number, _ in REFUSING),
-        *(pytest.param(strategy, number, 0.5, marks=pytest.mark.long) for strategy, number, _ in REFUSING),
+        *((strategy, number // SHORTER) for strategy, number, _ in REFUSING),
+        *(pytest.param(strategy, number, marks=pytest.mark.long) for strategy, number, _ in REFUSING),
     ],
     ids=[*KINDS, *(f"many {kind}" for kind in KINDS)],
 )
-def test_our_reader_says_what_sparks_parser_says(spark, strategy, number, share):
+def test_our_reader_says_what_sparks_parser_says(spark, strategy, number):
     values, schema = gathered(strategy, number), Json(schema=DDL).schema_as_declared()
     ours = json_fast_path.row(spark, schema, {}).alias("ours")
     read = frame(spark, values).select(names.OFFSET, names.VALUE, ours)
@@ -466,9 +465,24 @@ def test_our_reader_says_what_sparks_parser_says(spark, strategy, number, share)
     assert len(found) == number
     assert [(values[offset], ours, theirs) for offset, ours, theirs in found if ours != theirs][:5] == []
     reader = json_fast_path.reader(spark, schema, {})
-    sure = sum(reader.isSure(value) for value in values)
-    fitting = sum(theirs is not None for *_, theirs in found)
-    assert share * fitting < sure <= fitting
+    fitting = [values[offset] for offset, _, theirs in found if theirs is not None]
+    assert sum(reader.isSure(value) for value in values) == sum(reader.isSure(value) for value in fitting)
+    # It leaves to Spark's parser documents that name a key twice, and a few numbers.
+    usual = [reader.isSure(value) for value in fitting if not names_a_key_twice(value)]
+    assert len(usual) > 0
+    assert sum(usual) > 0.75 * len(usual)
+
+
+def names_a_key_twice(raw):
+    """Whether an object of a document has two members of one name."""
+    found = []
+
+    def look(pairs):
+        found.append(len({key for key, _ in pairs}) < len(pairs))
+        return dict(pairs)
+
+    json.loads(raw.decode("utf-8", "surrogatepass"), object_pairs_hook=look, strict=False)
+    return any(found)
 
 
 @st.composite
