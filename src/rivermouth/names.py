@@ -124,6 +124,11 @@ COORDINATES: Final = tuple(IN_TABLE.values())
 EPOCH_COLUMN: Final = "kafka_epoch"
 
 STATE_FOLDER: Final = "_rivermouth"
+AUTO_CDC_ROWS, AUTO_CDC_DELETED = "_auto_cdc", "_auto_cdc_deleted"
+"""Tables in the folder of a target of AUTO CDC: its rows with their places in the order of changes, and deleted keys.
+
+Delta leaves folders alone whose names begin with ``_``.
+"""
 
 _SURELY, _LIKELY, _SHORT = 0.85, 0.7, 2
 

@@ -291,7 +291,7 @@ def test_commands_about_flows_say_so_where_only_a_pipeline_is(here, capsys):
         (
             "[FLOWS_NOT_FOUND] there are no flows here: rivermouth.yml is missing, and pipeline.yml defines a pipeline"
             "; nothing was read\n"
-            "  hint: for a pipeline: rivermouth validate, plan, run, status, audit, dead-letters, tables describe\n"
+            "  hint: for a pipeline: rivermouth validate, plan, run, status, audit, dead-letters, tables\n"
         ),
     )
 

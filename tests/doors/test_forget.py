@@ -312,7 +312,7 @@ REFUSED = {
         "  hint: rivermouth tables forget orders ... --dry-run, then with --yes\n"
     ),
     ("silver.ordrs", "--where", "id = 1", "--yes"): (
-        "[TABLE_UNKNOWN] no flow of the project writes a table 'silver.ordrs'; nothing was done\n"
+        "[TABLE_UNKNOWN] nothing in the project writes a table 'silver.ordrs'; nothing was done\n"
         "  hint: did you mean 'silver.orders'?\n"
     ),
     ("silver.orders__dead_letters", "--where", "reason = 'X'", "--yes"): (

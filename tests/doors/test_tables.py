@@ -171,11 +171,11 @@ def test_an_older_version_is_read_by_number_and_time(full):
 
 REFUSED = {
     ("read", "silver.ordrs"): (
-        "[TABLE_UNKNOWN] no flow of the project writes a table 'silver.ordrs'; nothing was done\n"
+        "[TABLE_UNKNOWN] nothing in the project writes a table 'silver.ordrs'; nothing was done\n"
         "  hint: did you mean 'silver.orders'?\n"
     ),
     ("describe", "bronze.orders", "x.y"): (
-        "[TABLE_UNKNOWN] no flow of the project writes a table 'x.y'; nothing was done\n"
+        "[TABLE_UNKNOWN] nothing in the project writes a table 'x.y'; nothing was done\n"
         "  hint: known: bronze.orders, bronze.orders__dead_letters, gold.orders, gold.orders__dead_letters, keyed, "
         "orders, raw, silver.orders, silver.orders__dead_letters\n"
     ),

@@ -8,7 +8,7 @@ from deltalake import DeltaTable
 
 from rivermouth.pipelines import commands, dead_letters, status
 from rivermouth.pipelines.audit import audited
-from rivermouth.pipelines.tables import described
+from rivermouth.pipelines.tables.described import chosen, described
 
 PYTHON = """
 from pyspark import pipelines as dp
@@ -82,7 +82,7 @@ def test_a_pipeline_reads_files_and_keeps_tables_on_s3(tmp_path, s3, bucket, spa
         ("orders", 2, 1, ()),
         ("total", 1, 0, ()),
     ]
-    assert {each.table: each.rows for each in described([pipeline], [])[0]} == {
+    assert {each.table: each.rows for each in described(chosen([pipeline])) if each.exists} == {
         "default.orders": 2,
         "default.orders__dead_letters": 1,
         "default.total": 1,

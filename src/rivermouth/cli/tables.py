@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -21,6 +21,8 @@ from rivermouth.errors import ArgumentInvalid
 if TYPE_CHECKING:
     from rivermouth.domain.ledger.erasure import ForgetReport
     from rivermouth.engine.table.describe_tables import TableDescription
+    from rivermouth.pipelines.running.pipeline import Pipeline
+    from rivermouth.pipelines.tables.described import ChosenTables
     from rivermouth.project.commands.maintenance import TableRows
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -35,9 +37,9 @@ def _with_tables(command: Command) -> Command:
 
 @click.group("tables", short_help="Tables: describe, read, optimize, vacuum, forget.")
 def tables() -> None:
-    """The tables that the flows write: look at them, read them, keep their files in order.
+    """The tables of flows and pipelines: look at them, read them, keep their files in order.
 
-    TABLE is schema.table, or the name of its flow; dead letters are schema.table__dead_letters.
+    TABLE is schema.table, or the name of its flow or dataset; dead letters are schema.table__dead_letters.
     """
 
 
@@ -50,16 +52,16 @@ def describe(output: Output, tables: tuple[str, ...], file: str, *, settings: Se
 
     Of flows, and of pipelines that have run. Reads the tables' logs and lists their folders, without starting Spark.
     """
-    from rivermouth.pipelines import tables as of_pipelines
+    from rivermouth.pipelines.tables import described as of_pipelines
     from rivermouth.project.api import Project
     from rivermouth.project.resolved import tables as of_project
 
     pipelines, _ = meant(file, (), settings)
-    of_datasets, others = of_pipelines.described(pipelines, tables)
+    chosen = of_pipelines.chosen(pipelines, tables)
     found = []
-    if others or not pipelines or (not tables and has_flows(file, pipelines)):
-        found = of_project.described(Project.load(file), others)
-    found += of_datasets
+    if _are_of_flows(file, pipelines, tables, chosen):
+        found = of_project.described(Project.load(file), chosen.others)
+    found += [each for each in of_pipelines.described(chosen) if each.exists or tables]
     text = "\n\n".join(description_text(each) for each in found)
     told = [
         {
@@ -78,43 +80,63 @@ def describe(output: Output, tables: tuple[str, ...], file: str, *, settings: Se
 @click.option("--limit", type=WholeNumber(min=1), default=20, show_default=True, help="The most rows that are printed.")
 @click.option("--version", type=WholeNumber(min=0), help="As of this version of the table.")
 @click.option("--timestamp", type=Timestamp(), help="As it was then; without an offset it is UTC.")
+@with_settings
 @with_project
-def read(output: Output, table: str, wanted: str | None, file: str, **asked: Any) -> None:
+def read(output: Output, table: str, wanted: str | None, file: str, *, settings: SettingsChoice, **asked: Any) -> None:
     """Print rows of one table, in no order; with --output json one line a row, with bytes as base64.
 
     This prints what the records hold. In text, bytes that are no UTF-8 are hexadecimal digits.
     """
+    from rivermouth.pipelines.tables import described
+    from rivermouth.pipelines.tables import maintenance as of_pipelines
     from rivermouth.project.api import Project
     from rivermouth.project.commands import maintenance
 
-    names = None if wanted is None else listed(wanted)
+    asked |= {"columns": None if wanted is None else listed(wanted), "as_json": output.json}
+    pipelines, _ = meant(file, (), settings)
+    found = described.chosen(pipelines, [table])
+    of_flows = _are_of_flows(file, pipelines, [table], found)
     with hooks(output) as given:
-        found = maintenance.rows(Project.load(file), table, columns=names, as_json=output.json, hooks=given, **asked)
-    show_rows(output, found)
+        if of_flows:
+            rows = maintenance.rows(Project.load(file), table, hooks=given, **asked)
+        else:
+            rows = of_pipelines.rows(found, hooks=given, **asked)
+    show_rows(output, rows)
 
 
 @tables.command(short_help="Put small files together, also while flows run.")
 @_with_tables
 @click.option("--where", metavar="CONDITION", help="Only partitions for which this is true, of one table.")
 @click.option("--zorder", metavar="COLUMN,...", help="Order the rows by these columns, of one table.")
+@with_settings
 @with_project
-def optimize(output: Output, tables: tuple[str, ...], file: str, where: str | None, zorder: str | None) -> None:
-    """Put small files together, also while the flows run; rows that are marked as deleted are left out.
+def optimize(
+    output: Output,
+    tables: tuple[str, ...],
+    file: str,
+    where: str | None,
+    zorder: str | None,
+    *,
+    settings: SettingsChoice,
+) -> None:
+    """Put small files together, also while flows and pipelines run; rows that are marked as deleted are left out.
 
     The old files stay for older versions until `rivermouth tables vacuum`. What was done is kept in the lake.
     """
+    from rivermouth.pipelines.tables import described
+    from rivermouth.pipelines.tables import maintenance as of_pipelines
     from rivermouth.project.api import Project
     from rivermouth.project.commands import maintenance
 
+    asked: dict[str, Any] = {"where": where, "zorder": listed(zorder)}
+    maintenance.check_optimize(tables, **asked)
+    pipelines, _ = meant(file, (), settings)
+    found = described.chosen(pipelines, tables)
     with hooks(output) as given:
-        reports = maintenance.optimized(
-            Project.load(file),
-            tables,
-            where=where,
-            zorder=listed(zorder),
-            hooks=given,
-            hear=lambda report: output.note(report_text(report)),
-        )
+        asked |= {"hooks": given, "hear": lambda report: output.note(report_text(report))}
+        reports = of_pipelines.optimized(found, **asked)
+        if _are_of_flows(file, pipelines, tables, found):
+            reports += maintenance.optimized(Project.load(file), found.others, **asked)
     output.result(reports_text(reports), reports_json(reports))
 
 
@@ -123,25 +145,50 @@ def optimize(output: Output, tables: tuple[str, ...], file: str, where: str | No
 @click.option("--retain", type=Duration(), default="7 days", show_default=True, help="Keep the versions of this time.")
 @click.option("--even-below-168-hours", is_flag=True, help="Let --retain be shorter, while no flow writes the tables.")
 @click.option("--dry-run", is_flag=True, help="Only say what would go; without starting Spark.")
+@with_settings
 @with_project
-def vacuum(output: Output, tables: tuple[str, ...], file: str, retain: float, **asked: bool) -> None:
+def vacuum(
+    output: Output, tables: tuple[str, ...], file: str, retain: float, *, settings: SettingsChoice, **asked: bool
+) -> None:
     """Delete files that only older versions need, and say first which versions will not be readable any more.
 
     What was done is kept in the lake.
     """
+    from rivermouth.pipelines.tables import described
+    from rivermouth.pipelines.tables import maintenance as of_pipelines
     from rivermouth.project.api import Project
     from rivermouth.project.commands import maintenance
 
+    wanted = maintenance.Vacuum(retain, **asked)
+    pipelines, _ = meant(file, (), settings)
+    found = described.chosen(pipelines, tables)
     with hooks(output) as given:
-        reports = maintenance.vacuumed(
-            Project.load(file),
-            tables,
-            maintenance.Vacuum(retain, **asked),
-            hooks=given,
-            announce=lambda foreseen: output.note(lost_text(foreseen)),
-            hear=lambda report: output.note(report_text(report)),
-        )
+        said: dict[str, Any] = {
+            "hooks": given,
+            "announce": lambda foreseen: output.note(lost_text(foreseen)),
+            "hear": lambda report: output.note(report_text(report)),
+        }
+        reports = of_pipelines.vacuumed(found, wanted, **said)
+        if _are_of_flows(file, pipelines, tables, found):
+            reports += maintenance.vacuumed(Project.load(file), found.others, wanted, **said)
     output.result(reports_text(reports), reports_json(reports))
+
+
+def _are_of_flows(file: str, pipelines: Sequence[Pipeline], names: Sequence[str], found: ChosenTables) -> bool:
+    """Whether a command is about tables of flows too: some are named that no pipeline has, or none is named.
+
+    Raises:
+        TableUnknown: A name means no table, and there are no flows.
+    """
+    if not pipelines:
+        return True
+    if names and not found.others:
+        return False
+    if has_flows(file, pipelines):
+        return True
+    if found.others:
+        raise found.unknown()
+    return False
 
 
 def show_rows(output: Output, found: TableRows) -> None:

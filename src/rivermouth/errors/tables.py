@@ -6,10 +6,10 @@ from rivermouth.errors.base import RivermouthError
 
 
 class TableUnknown(RivermouthError):
-    """No flow of the project writes a table of this name."""
+    """Neither a flow nor a pipeline of the project writes a table of this name."""
 
     code = "TABLE_UNKNOWN"
-    what = "no flow of the project writes a table {name!r}; nothing was done"
+    what = "nothing in the project writes a table {name!r}; nothing was done"
     hint = "{fix}"
 
 

@@ -20,7 +20,7 @@ class FlowsNotFound(RivermouthError):
 
     code = "FLOWS_NOT_FOUND"
     what = "there are no flows here: {path} is missing, and {pipeline} defines a pipeline; nothing was read"
-    hint = "for a pipeline: rivermouth validate, plan, run, status, audit, dead-letters, tables describe"
+    hint = "for a pipeline: rivermouth validate, plan, run, status, audit, dead-letters, tables"
 
 
 class ProjectExists(RivermouthError):

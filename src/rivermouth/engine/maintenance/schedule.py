@@ -144,7 +144,7 @@ def _done(
     word = "even_below_168_hours: true"
     optimize.check_retention(table, before.snapshot, retain_s, even_below=even_below, word=word)
     if table.kind == "rows":
-        optimize.vacuum_memory(run.spark, run.files, table, retain_s=retain_s)
+        optimize.vacuum_beside(run.spark, run.files, table, retain_s=retain_s)
     limit = before.at - maintenance.whole_hours(retain_s) * 3600
     if not table_files.unneeded(before.snapshot, before.stored, before=limit):
         return optimize.nothing_done(table, "vacuum", before)

@@ -41,9 +41,6 @@ if TYPE_CHECKING:
     from rivermouth.domain.query.query_entry import QueryEntry
     from rivermouth.engine.query.query_run import QueryRun
 
-FOLDER: Final = "_auto_cdc"
-"""Below the target's folder; Delta leaves folders alone whose names begin with ``_``."""
-_DELETED: Final = "_auto_cdc_deleted"
 _FLOW, _PART, _ROW, _TIME = "_cdc_flow", "_cdc_part", "_cdc_row", "_cdc_time"
 _COORDINATES: Final = T.StructType(
     [
@@ -107,7 +104,7 @@ def open_target(
     order = _order(cdc, [each.name for each in plain], snapshots=snapshots)
     if order.partial:
         own.append(T.StructField(names.PLACES, partial_changes.places_type(order, nullable(sequence))))
-    location = f"{context.places.table}/{FOLDER}"
+    location = f"{context.places.table}/{names.AUTO_CDC_ROWS}"
     columns = T.StructType([*plain, *own, *_COORDINATES])
     state = prepare(spark, context.files, QueryTable(context.dataset, location, columns, keyed=True))
     return CdcTarget(
@@ -116,7 +113,7 @@ def open_target(
         backing=QueryLedger(context.files, location, f"{context.places.side_file}.cdc", flow=context.flow),
         backing_id=state.table_id,
         columns=state.columns,
-        tombstones=Tombstones(context.files, f"{context.places.table}/{_DELETED}", remember_s),
+        tombstones=Tombstones(context.files, f"{context.places.table}/{names.AUTO_CDC_DELETED}", remember_s),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
@@ -16,7 +16,10 @@ from rivermouth.ports.delta.table_ledger import TableLedger
 from rivermouth.spec import duration_text
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from rivermouth.domain.project.locations import FlowPlaces
+    from rivermouth.ports.lake.lake_files import LakeFiles
     from rivermouth.ports.lake.lake_reader import LakeReader
     from rivermouth.spec import Flow
 
@@ -52,6 +55,16 @@ class LookedAt(Protocol):
         """Number of its newest ledger entry; None where nothing tells of one."""
 
 
+class LookedAfter(LookedAt, Protocol):
+    """A table that is optimized and vacuumed."""
+
+    def beside(self, files: LakeFiles) -> list[str]:
+        """The folders of Delta tables that go with it, whether they are there or not."""
+
+    def guarded(self, spark: SparkSession, *, alone: bool) -> AbstractContextManager[object]:
+        """Nobody else commits to it in the block, where that would do harm, or as asked."""
+
+
 @dataclass(frozen=True, slots=True)
 class FlowTable:
     """A table that a flow writes.
@@ -74,6 +87,31 @@ class FlowTable:
     def reports(self) -> str:
         """The folder of what is kept of its maintenance."""
         return f"{self.places.state}/maintenance/{self.name}"
+
+    def beside(self, files: LakeFiles) -> list[str]:
+        """The folders of what is remembered of a keyed table's keys."""
+        if self.kind == "dead_letters":
+            return []
+        return [f"{self.places.tombstones}/{name}" for name in files.names(self.places.tombstones)]
+
+    def guarded(self, spark: SparkSession, *, alone: bool) -> AbstractContextManager[object]:
+        """Its lease, where only one writer may be at work.
+
+        Raises:
+            LakeNotFenced: The store overwrites what it was told not to, or Delta would not tell it.
+            TableBusy: Its flow is running.
+        """
+        # Tables are described without Spark.
+        from rivermouth.ports.lake.lake_files import files_for, is_local, is_local_disk  # noqa: PLC0415
+        from rivermouth.ports.lake.lease import Lease  # noqa: PLC0415
+        from rivermouth.ports.lake.storage_checks import check_fenced  # noqa: PLC0415
+
+        check_fenced(spark, self.places)
+        # On a mounted folder both of two who commit at the same moment may win.
+        if not alone and (not is_local(self.location) or is_local_disk(self.location)):
+            return nullcontext()
+        files = files_for(self.places.lake, spark)
+        return Lease(files, self.places.lease_file, flow=self.flow, table=self.location)
 
     def newest_entry(self, reader: LakeReader) -> int | None:
         """Number of its newest ledger entry; None for dead letters, and where nothing tells of one."""

@@ -14,19 +14,19 @@ from rivermouth.errors import ArgumentInvalid, TableMissing, VersionMissing, fir
 from rivermouth.names import did_you_mean, quoted
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.lake.lake_files import files_for
-from rivermouth.ports.lake.storage_checks import check_same_place
+from rivermouth.ports.lake.storage_checks import check_place
 
 if TYPE_CHECKING:
     import datetime as dt
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from rivermouth.engine.table.describe_tables import FlowTable
+    from rivermouth.engine.table.describe_tables import LookedAt
 
 
 def frame_of(
     spark: SparkSession,
-    table: FlowTable,
+    table: LookedAt,
     *,
     columns: Sequence[str] | None = None,
     version: int | None = None,
@@ -46,7 +46,7 @@ def frame_of(
         ArgumentInvalid: It has no column of that name, or both a version and a time are named.
         VersionMissing: The log tells nothing of that version or time.
     """
-    check_same_place(spark, table.places)
+    check_place(spark, table.flow, table.location)
     if not delta_table.exists(files_for(table.location, spark), table.location):
         raise TableMissing(table=table.name, flow=table.flow)
     reader = spark.read.format("delta")
@@ -100,7 +100,7 @@ def rows_of(frame: DataFrame, limit: int, *, as_json: bool) -> list[list[Any]]:
 
 
 @contextmanager
-def older(table: FlowTable, asked: str | None) -> Iterator[None]:
+def older(table: LookedAt, asked: str | None) -> Iterator[None]:
     """Makes an error of ours of files that are gone, where an older version is read in the block.
 
     Raises:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rivermouth.domain.delta.table_transaction import TableTransaction
 from rivermouth.engine.query.query_events import Note
 from rivermouth.errors import RefreshWouldLose, ResetNotAllowed
+from rivermouth.names import AUTO_CDC_DELETED, AUTO_CDC_ROWS
 from rivermouth.pipelines.running.flows.flow_runs import context_of, own_position
 from rivermouth.pipelines.running.flows.sinks import reset_sink
 from rivermouth.pipelines.running.losses import what_would_be_lost
@@ -99,7 +100,7 @@ def clear(loaded: Loaded, node: Node) -> None:
     state = table_state(session, location)
     for flow in node.flows:
         own_position(context_of(loaded, node, flow, lambda _: None), session)
-    for folder in ("_auto_cdc", "_auto_cdc_deleted"):
+    for folder in (AUTO_CDC_ROWS, AUTO_CDC_DELETED):
         files.delete(f"{location}/{folder}")
     for index, flow in enumerate(node.flows):
         context = context_of(loaded, node, flow, lambda _: None)

@@ -103,14 +103,23 @@ def check_same_place(spark: SparkSession, places: FlowPlaces) -> None:
     Raises:
         PlaceAmbiguous: A place is on this machine, and this Spark would look for it elsewhere.
     """
+    check_place(spark, places.flow, places.table, places.dead_letter_table, places.checkpoint)
+
+
+def check_place(spark: SparkSession, flow: str, *places: str) -> None:
+    """Nothing, if Python and this Spark look for these places of a flow on the same machine.
+
+    Raises:
+        PlaceAmbiguous: A place is on this machine, and this Spark would look for it elsewhere.
+    """
     # What Python reads of a table and a checkpoint must be what Spark wrote.
     default = str(hadoop_conf(spark).get("fs.defaultFS", "file:///"))
     if default.startswith("file:"):
         return
     on_databricks = default.startswith("dbfs:")
-    for place in (places.table, places.dead_letter_table, places.checkpoint):
+    for place in places:
         # There this is one place for Spark and for everybody else.
         if is_local(place) and not (on_databricks and place.startswith("/Volumes/")):
             inner = place.removeprefix("/dbfs") if on_databricks else place
             system = default.rstrip("/")
-            raise PlaceAmbiguous(flow=places.flow, place=place, file_system=system, instead=f"{system}{inner}")
+            raise PlaceAmbiguous(flow=flow, place=place, file_system=system, instead=f"{system}{inner}")

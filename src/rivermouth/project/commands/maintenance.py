@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rivermouth.domain.project.locations import name_of_topic
 from rivermouth.engine.maintenance import optimize
@@ -13,9 +12,7 @@ from rivermouth.engine.table.read_table import frame_of, older, rows_of
 from rivermouth.errors import ArgumentInvalid, ViewsCollide
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.delta_log import read_snapshot
-from rivermouth.ports.lake.lake_files import files_for, is_local, is_local_disk
-from rivermouth.ports.lake.lease import Lease
-from rivermouth.ports.lake.storage_checks import check_fenced
+from rivermouth.ports.lake.lake_files import files_for
 from rivermouth.ports.spark.session import for_flow
 from rivermouth.project.commands.managed_session import NO_HOOKS, ManagedSession, RunHooks
 from rivermouth.project.resolved.resolved_project import ResolvedProject
@@ -25,8 +22,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from rivermouth.domain.delta.maintenance import MaintenanceReport
-    from rivermouth.engine.table.describe_tables import FlowTable
-    from rivermouth.ports.lake.lake_files import LakeFiles
+    from rivermouth.engine.table.describe_tables import FlowTable, LookedAfter, LookedAt
+
+
+Table = TypeVar("Table", bound="LookedAfter")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,19 @@ def rows(
     Raises:
         RivermouthError: What is wrong with the project or with what was asked for.
     """
-    table = chosen_one(project, name)
+    return rows_of_table(project, chosen_one(project, name), limit=limit, as_json=as_json, hooks=hooks, **asked)
+
+
+def rows_of_table(
+    project: ResolvedProject,
+    table: LookedAt,
+    *,
+    limit: int,
+    as_json: bool,
+    hooks: RunHooks = NO_HOOKS,
+    **asked: Any,
+) -> TableRows:
+    """As ``rows``, of a table that was found."""
     with ManagedSession(project, hooks) as spark:
         session = for_flow(spark)
         frame = frame_of(session, table, **asked)
@@ -123,16 +134,38 @@ def optimized(
     Guarantees:
         No row changes. Stopped half-way: the table in hand is as it was.
     """
+    check_optimize(names, where, zorder)
+    return optimize_tables(project, chosen(project, names), where=where, zorder=zorder, hooks=hooks, hear=hear)
+
+
+def check_optimize(names: Sequence[str], where: str | None, zorder: Sequence[str]) -> None:
+    """Nothing, if a condition or columns are about one table.
+
+    Raises:
+        ArgumentInvalid: They are not.
+    """
     if (where or zorder) and len(names) != 1:
         option = "--where" if where else "--zorder"
         fix = f"rivermouth tables optimize TABLE {option} ..."
         raise ArgumentInvalid(argument=option, detail="it is about one table, and none or several are named", fix=fix)
+
+
+def optimize_tables(
+    project: ResolvedProject,
+    tables: Sequence[Table],
+    *,
+    where: str | None = None,
+    zorder: Sequence[str] = (),
+    hooks: RunHooks = NO_HOOKS,
+    hear: Callable[[MaintenanceReport], None] = lambda _report: None,
+) -> list[MaintenanceReport]:
+    """As ``optimized``, of tables that were found."""
     reader = reader_of(project)
 
-    def work(spark: SparkSession, table: FlowTable, before: optimize.TableSnapshot) -> MaintenanceReport:
+    def work(spark: SparkSession, table: Table, before: optimize.TableSnapshot) -> MaintenanceReport:
         return optimize.optimize(spark, reader, table, before, where=where, zorder=zorder)
 
-    return _each(project, names, work, hooks, hear)
+    return _each(project, tables, work, hooks, hear)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +212,21 @@ def vacuumed(
     Guarantees:
         Run twice: the second time finds nothing. Stopped half-way: the rest goes the next time.
     """
-    reader, tables, retain_s = reader_of(project), chosen(project, names), wanted.retain_s
+    tables = chosen(project, names)
+    return vacuum_tables(project, tables, wanted, hooks=hooks, announce=announce, hear=hear)
+
+
+def vacuum_tables(
+    project: ResolvedProject,
+    tables: Sequence[Table],
+    wanted: Vacuum,
+    *,
+    hooks: RunHooks = NO_HOOKS,
+    announce: Callable[[MaintenanceReport], None] = lambda _foreseen: None,
+    hear: Callable[[MaintenanceReport], None] = lambda _report: None,
+) -> list[MaintenanceReport]:
+    """As ``vacuumed``, of tables that were found."""
+    reader, retain_s = reader_of(project), wanted.retain_s
     word = "--even-below-168-hours"
     for table in tables:
         if snapshot := read_snapshot(reader, table.location):
@@ -191,55 +238,40 @@ def vacuumed(
             hear(each)
         return foreseen
 
-    def work(spark: SparkSession, table: FlowTable, before: optimize.TableSnapshot) -> MaintenanceReport:
+    def work(spark: SparkSession, table: Table, before: optimize.TableSnapshot) -> MaintenanceReport:
         announce(optimize.foresee(reader, table, before, retain_s=retain_s))
-        if table.kind == "rows":
-            optimize.vacuum_memory(spark, files_for(table.places.lake, spark), table, retain_s=retain_s)
+        optimize.vacuum_beside(spark, files_for(table.reports, spark), table, retain_s=retain_s)
         return optimize.vacuum(spark, reader, table, before, retain_s=retain_s)
 
-    return _each(project, names, work, hooks, hear, alone=wanted.even_below_168_hours)
-
-
-Work = Callable[["SparkSession", "FlowTable", optimize.TableSnapshot], "MaintenanceReport"]
+    return _each(project, tables, work, hooks, hear, alone=wanted.even_below_168_hours)
 
 
 def _each(
     project: ResolvedProject,
-    names: Sequence[str],
-    work: Work,
+    tables: Sequence[Table],
+    work: Callable[[SparkSession, Table, optimize.TableSnapshot], MaintenanceReport],
     hooks: RunHooks,
     hear: Callable[[MaintenanceReport], None],
     *,
     alone: bool = False,
 ) -> list[MaintenanceReport]:
     """The reports of all these tables that are there; the first error ends it."""
-    reader, tables = reader_of(project), chosen(project, names)
+    reader = reader_of(project)
     reports: list[MaintenanceReport] = []
     with ManagedSession(project, hooks) as spark:
         for table in tables:
             if not _is_there(spark, table):
                 continue
-            check_fenced(spark, table.places)
-            files = files_for(table.places.lake, spark)
-            with _lease(files, table) if alone or _is_mounted(table.location) else nullcontext():
+            with table.guarded(spark, alone=alone):
                 before = optimize.look(reader, table)
                 if before is None:
                     continue
                 report = work(spark, table, before)
-            optimize.keep(files, table, report)
+            optimize.keep(files_for(table.reports, spark), table, report)
             hear(report)
             reports.append(report)
     return reports
 
 
-def _lease(files: LakeFiles, table: FlowTable) -> Lease:
-    return Lease(files, table.places.lease_file, flow=table.flow, table=table.location)
-
-
-def _is_mounted(location: str) -> bool:
-    """Whether of two who commit there at the same moment both may win: then only one writer may be at work."""
-    return is_local(location) and not is_local_disk(location)
-
-
-def _is_there(spark: SparkSession, table: FlowTable) -> bool:
+def _is_there(spark: SparkSession, table: LookedAt) -> bool:
     return delta_table.exists(files_for(table.location, spark), table.location)

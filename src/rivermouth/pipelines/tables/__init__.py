@@ -1,0 +1,1 @@
+"""The tables of pipelines looked at, read, and looked after."""
