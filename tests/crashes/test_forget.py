@@ -231,7 +231,7 @@ def test_one_that_meets_a_change_of_somebody_else_is_refused(drained, tmp_path, 
     assert with_flow(scene, spark, act) == (
         "[FORGET_REFUSED] table silver.orders: somebody committed a change of the same files first "
         "(ConcurrentDeleteReadException); nothing was erased\n"
-        "  hint: rivermouth tables forget silver.orders, once more"
+        "  hint: rivermouth tables forget silver.orders --where CONDITION"
     )
     assert there(scene.table) == before
     # What was remembered for it says nothing, although the next batch has the number of its entry.

@@ -313,11 +313,13 @@ RUN: tuple[Item, ...] = (
         "modules of the pipeline's folder, also in user-defined functions",
         "import sys, pathlib, dlt\nfrom pyspark.sql.functions import expr, udf\nfrom helpers56 import plus\nimport helpers56\n"
         "sys.path.append(str(pathlib.Path(__file__).parents[1] / 'more56'))\nfrom far56 import least\n"
-        "from udfs56 import twice, Plus\nspark.udf.register('plus56', lambda x: helpers56.plus(x), 'bigint')\n"
+        "from udfs56 import twice, Plus\nfrom dataclasses import dataclass\n@dataclass\nclass Step:\n    by: int\n"
+        "def three(x, step=Step(3)):\n    return Step(x + step.by).by\nspark.udf.register('plus56', lambda x: helpers56.plus(x), 'bigint')\n"
         "@dlt.table\ndef r56():\n"
         "    return spark.range(1).select(udf(plus, 'bigint')('id').alias('a'), expr('plus56(id)').alias('b'),\n"
-        "        udf(least, 'bigint')('id').alias('c'), twice('id').alias('d'), udf(Plus(), 'bigint')('id').alias('e'))\n",
-        {"r56": ("a, b, c, d, e", [(1, 1, -1, 2, 2)])},
+        "        udf(least, 'bigint')('id').alias('c'), twice('id').alias('d'), udf(Plus(), 'bigint')('id').alias('e'),\n"
+        "        udf(three, 'bigint')('id').alias('f'))\n",
+        {"r56": ("a, b, c, d, e, f", [(1, 1, -1, 2, 2, 3)])},
         files={
             # It defines datasets too; what it needs is imported when it is called, and one has the name of Python's own.
             "helpers56.py": "import dlt\n\ndef plus(x):\n    from deep56.one import ONE\n    return x + ONE\n\n"

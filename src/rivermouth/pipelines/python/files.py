@@ -13,6 +13,7 @@ from rivermouth.errors import PythonFileFailed, RivermouthError, first_line
 from rivermouth.pipelines.notebooks import Cell, cells, missing, pip_requirements
 from rivermouth.pipelines.python.dbutils import NotebookExit
 from rivermouth.pipelines.python.registry import Registry, collecting
+from rivermouth.pipelines.python.user_modules import file_module
 from rivermouth.pipelines.spec import Definitions, SourceLine
 from rivermouth.pipelines.sql.definitions.read import SqlSession, read_sql
 
@@ -45,7 +46,8 @@ class Evaluation:
         """
         with collecting(self.registry):
             for file in files:
-                namespace = {**self.names, "__name__": file.stem, "__file__": str(file)}
+                namespace = file_module(f"<{self._shown(file)}>").__dict__
+                namespace.update(self.names, __file__=str(file))
                 with contextlib.suppress(NotebookExit):
                     self._file(file, namespace)
         return self.registry.definitions()

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from rivermouth.domain.kafka.sink_options import OF_READERS
 from rivermouth.pipelines.python.arguments import column_names, column_text, scd_type, unknown_arguments
+from rivermouth.pipelines.python.printed import printing_apart
 from rivermouth.pipelines.python.registry import Registry, current, invalid, texts
 from rivermouth.pipelines.spec import AutoCdc, EventHook, Flow, FlowKind, PythonQuery, Sink
 
@@ -208,7 +209,7 @@ def foreach_batch_sink(function: Any = None, /, *, name: str | None = None) -> A
         name, function = function, None
 
     def decorate(function: Function) -> Function:
-        registry.sinks.append(Sink(name or function.__name__, registry.here(), function=function))
+        registry.sinks.append(Sink(name or function.__name__, registry.here(), function=printing_apart(function)))
         return function
 
     return decorate if function is None else decorate(function)
@@ -219,7 +220,9 @@ def on_event_hook(function: Any = None, /, *, max_allowable_consecutive_failures
     registry = current("on_event_hook")
 
     def decorate(function: Function) -> Function:
-        hook = EventHook(function.__name__, function, max_allowable_consecutive_failures, registry.here())
+        hook = EventHook(
+            function.__name__, printing_apart(function), max_allowable_consecutive_failures, registry.here()
+        )
         registry.hooks.append(hook)
         return function
 

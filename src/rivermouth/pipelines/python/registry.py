@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rivermouth.errors import DefinitionInvalid, DefinitionOutside
+from rivermouth.pipelines.python.printed import printed_apart
 from rivermouth.pipelines.spec import Dataset, Definitions, EventHook, Expectation, Flow, Sink, SourceLine
 
 if TYPE_CHECKING:
@@ -101,10 +102,11 @@ _CURRENT: ContextVar[Registry | None] = ContextVar("rivermouth_pipeline_registry
 
 @contextmanager
 def collecting(registry: Registry) -> Iterator[Registry]:
-    """Definitions that are made in the block go to ``registry``."""
+    """Definitions that are made in the block go to ``registry``; it runs the user's code."""
     token = _CURRENT.set(registry)
     try:
-        yield registry
+        with printed_apart():
+            yield registry
     finally:
         _CURRENT.reset(token)
 

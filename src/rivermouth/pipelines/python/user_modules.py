@@ -45,8 +45,24 @@ def importing(root: Path, files: Sequence[Path]) -> Iterator[Callable[[], list[P
         sys.meta_path.remove(finder)
         sys.path[:] = before
         finder.give_back()
-        for name in finder.taken.keys() - known:
+        of_files = {name for name, module in sys.modules.items() if isinstance(module, _FileModule)}
+        for name in (finder.taken.keys() | of_files) - known:
             sys.modules.pop(name, None)
+
+
+class _FileModule(ModuleType):
+    """The module of a file that defines datasets."""
+
+
+def file_module(name: str) -> ModuleType:
+    """A new module for the code of a file; it is known by its name until the block of ``importing`` ends.
+
+    Python looks for the module of a class where it makes a dataclass of it. Workers get functions and classes whole.
+    """
+    module = _FileModule(name)
+    sys.modules[name] = module
+    cloudpickle.register_pickle_by_value(module)
+    return module
 
 
 class _UserModule(ModuleType):

@@ -15,6 +15,7 @@ from rivermouth.pipelines.graph import Declared, Graph, declared
 from rivermouth.pipelines.python.dbutils import DbUtils
 from rivermouth.pipelines.python.files import Evaluation, silent
 from rivermouth.pipelines.python.modules import importable
+from rivermouth.pipelines.python.printed import output_apart
 from rivermouth.pipelines.python.registry import Registry
 from rivermouth.pipelines.python.user_modules import importing
 from rivermouth.pipelines.running.resolve import Resolver
@@ -102,6 +103,7 @@ def evaluated(
         workspace = Workspace(pipeline, spark, files, registry, state=state, given=given)
         dbutils = DbUtils(lambda: workspace.session, pipeline.project.environ, pipeline.configuration, pipeline.located)
         registry.secret = dbutils.secrets.get
+        opened.enter_context(output_apart())
         opened.enter_context(importable())
         user_folders = opened.enter_context(importing(pipeline.root, pipeline.settings.files))
         share = opened.enter_context(worker_modules(spark))

@@ -124,13 +124,13 @@ class _Settings(RuntimeConfig):
         except AnalysisException:
             self._kept[key] = str(value)
 
-    def get(self, key: str, *default: Any) -> str | None:
+    def get(self, key: str, *default: Any, **named: Any) -> str | None:
         """The value.
 
         Raises:
             PySparkException: There is none, and no default was given.
         """
-        return self._kept[key] if key in self._kept else super().get(key, *default)
+        return self._kept[key] if key in self._kept else super().get(key, *default, **named)
 
 
 class _BatchReader(DataFrameReader):
@@ -200,6 +200,9 @@ class _BatchReader(DataFrameReader):
 
     def orc(self, path: Any, *args: Any, **options: Any) -> DataFrame:
         return super().orc(self._at(path), *args, **options)
+
+    def xml(self, path: Any, *args: Any, **options: Any) -> DataFrame:
+        return super().xml(self._at(path), *args, **options)
 
     def _at(self, path: Any) -> Any:
         found = self._catalogue.located(path) if isinstance(path, str) else path

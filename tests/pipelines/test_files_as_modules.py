@@ -1,0 +1,75 @@
+"""The code of a pipeline's files: it is that of a module, and what it prints is not the answer of the command."""
+
+import sys
+
+from rivermouth.pipelines.python.files import Evaluation
+from rivermouth.pipelines.python.modules import importable
+from rivermouth.pipelines.python.printed import output_apart
+from rivermouth.pipelines.python.registry import Registry
+from rivermouth.pipelines.python.user_modules import importing
+
+TEXT = """
+from __future__ import annotations
+import enum, typing
+from dataclasses import dataclass, field
+from pyspark import cloudpickle, pipelines as dp
+
+@dataclass(frozen=True)
+class Settings:
+    limit: int = 3
+    names: list[str] = field(default_factory=list)
+
+class Kind(enum.Enum):
+    ONE = 1
+
+class Pair(typing.NamedTuple):
+    left: int
+
+def double(value):
+    return Settings(value * 2).limit
+
+SENT = cloudpickle.dumps(double)
+print("at the top", typing.get_type_hints(Settings)["limit"].__name__, Kind.ONE.name, Pair(1).left)
+
+@dp.foreach_batch_sink(name="out")
+def out(frame, number):
+    print("in a sink")
+
+@dp.on_event_hook
+def hook(event):
+    print("in a hook")
+"""
+
+
+def test_a_file_may_have_classes_and_print(tmp_path, capsys):
+    file = tmp_path / "code.py"
+    file.write_text(TEXT)
+    with output_apart(), importable(), importing(tmp_path, [file]):
+        found = Evaluation(tmp_path, {"spark": None}, {}, Registry(tmp_path)).evaluate([file])
+        sent = sys.modules["<code.py>"].SENT
+        print("the answer")
+        found.sinks[0].function(None, 0)
+        found.hooks[0].function({})
+    assert "<code.py>" not in sys.modules
+    out, err = capsys.readouterr()
+    assert out == "the answer\n"
+    assert err == "at the top int ONE 1\nin a sink\nin a hook\n"
+    # A worker has no such module.
+    assert b"<code.py>" in sent
+    from pyspark import cloudpickle
+
+    assert cloudpickle.loads(sent)(4) == 8
+
+
+def test_modules_are_read_again_by_the_next_run(tmp_path):
+    file = tmp_path / "code.py"
+    file.write_text("import beside\nprint(beside.VALUE)\n")
+    found = []
+    for value in (1, 2):
+        (tmp_path / "beside.py").write_text(f"VALUE = {value}{' ' * value}\n")
+        names = {"spark": None, "print": found.append}
+        with importable(), importing(tmp_path, [file]):
+            Evaluation(tmp_path, names, {}, Registry(tmp_path)).evaluate([file])
+            assert value == sys.modules["beside"].VALUE
+        assert "beside" not in sys.modules
+    assert found == [1, 2]
