@@ -73,7 +73,8 @@ class Evaluation:
         self.registry.shown[str(file)] = cell.at.file
         source = "\n" * (cell.at.line - 1) + cell.text
         try:
-            exec(compile(source, name, "exec"), namespace)  # noqa: S102 - the user's own file, which is what it is for
+            code = compile(source, name, "exec", dont_inherit=True)
+            exec(code, namespace)  # noqa: S102 - the user's own file, which is what it is for
         except NotebookExit:
             raise
         except SystemExit as error:

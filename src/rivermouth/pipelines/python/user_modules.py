@@ -34,7 +34,7 @@ def importing(root: Path, files: Sequence[Path]) -> Iterator[Callable[[], list[P
 
     finder = _UserModules(folders)
     sys.path[:0] = dict.fromkeys([str(root), *(str(file.parent) for file in files)])
-    sys.meta_path.insert(0, finder)
+    sys.meta_path.insert(sys.meta_path.index(PathFinder) if PathFinder in sys.meta_path else 0, finder)
     importlib.invalidate_caches()
     try:
         for module in list(sys.modules.values()):
