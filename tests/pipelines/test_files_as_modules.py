@@ -1,6 +1,10 @@
 """The code of a pipeline's files: it is that of a module, and what it prints is not the answer of the command."""
 
+import importlib
 import sys
+
+import pytest
+from pyspark import cloudpickle
 
 from rivermouth.pipelines.python.files import Evaluation
 from rivermouth.pipelines.python.modules import importable
@@ -55,22 +59,29 @@ def test_a_file_may_have_classes_and_print(tmp_path, capsys):
     assert out == "the answer\n"
     assert err == "at the top int ONE 1\nin a sink\nin a hook\n"
     # A worker has no such module.
-    assert b"<code.py>" in sent
-    from pyspark import cloudpickle
-
     assert cloudpickle.loads(sent)(4) == 8
 
 
-def test_modules_are_read_again_by_the_next_run(tmp_path):
+@pytest.mark.parametrize("known", [False, True])
+def test_modules_are_read_again_by_the_next_run(tmp_path, monkeypatch, known):
+    """Also where the folder was known before: test runners add it."""
+    if known:
+        monkeypatch.syspath_prepend(tmp_path)
     file = tmp_path / "code.py"
     # Its annotations are values: it has no future statement of ours.
     file.write_text("import beside\n\ndef f(x: int): pass\n\nprint(beside.VALUE + f.__annotations__['x'](0))\n")
     found = []
     for value in (1, 2):
-        (tmp_path / "beside.py").write_text(f"VALUE = {value}{' ' * value}\n")
+        (tmp_path / "beside.py").write_text(f"VALUE = {value}{' ' * value}\n\ndef get():\n    return VALUE\n")
         names = {"spark": None, "print": found.append}
-        with importable(), importing(tmp_path, [file]):
+        with importable(), importing(tmp_path, [file]) as folders:
             Evaluation(tmp_path, names, {}, Registry(tmp_path)).evaluate([file])
-            assert value == sys.modules["beside"].VALUE
+            module = sys.modules["beside"]
+            assert module.__reduce__() == (importlib.import_module, ("beside",))
+            sent = cloudpickle.dumps(module.get)
+            assert folders()[0] == tmp_path
         assert "beside" not in sys.modules
+        # A worker that has no such module.
+        (tmp_path / "beside.py").unlink()
+        assert cloudpickle.loads(sent)() == value
     assert found == [1, 2]

@@ -132,11 +132,11 @@ def optimize(
     maintenance.check_optimize(tables, **asked)
     pipelines, _ = meant(file, (), settings)
     found = described.chosen(pipelines, tables)
+    of_flows = _are_of_flows(file, pipelines, tables, found)
     with hooks(output) as given:
         asked |= {"hooks": given, "hear": lambda report: output.note(report_text(report))}
-        reports = of_pipelines.optimized(found, **asked)
-        if _are_of_flows(file, pipelines, tables, found):
-            reports += maintenance.optimized(Project.load(file), found.others, **asked)
+        reports = maintenance.optimized(Project.load(file), found.others, **asked) if of_flows else []
+        reports += of_pipelines.optimized(found, **asked)
     output.result(reports_text(reports), reports_json(reports))
 
 
@@ -162,15 +162,15 @@ def vacuum(
     wanted = maintenance.Vacuum(retain, **asked)
     pipelines, _ = meant(file, (), settings)
     found = described.chosen(pipelines, tables)
+    of_flows = _are_of_flows(file, pipelines, tables, found)
     with hooks(output) as given:
         said: dict[str, Any] = {
             "hooks": given,
             "announce": lambda foreseen: output.note(lost_text(foreseen)),
             "hear": lambda report: output.note(report_text(report)),
         }
-        reports = of_pipelines.vacuumed(found, wanted, **said)
-        if _are_of_flows(file, pipelines, tables, found):
-            reports += maintenance.vacuumed(Project.load(file), found.others, wanted, **said)
+        reports = maintenance.vacuumed(Project.load(file), found.others, wanted, **said) if of_flows else []
+        reports += of_pipelines.vacuumed(found, wanted, **said)
     output.result(reports_text(reports), reports_json(reports))
 
 

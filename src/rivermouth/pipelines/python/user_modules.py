@@ -28,12 +28,15 @@ def importing(root: Path, files: Sequence[Path]) -> Iterator[Callable[[], list[P
     Gives a function that says from which folders: also from those that the files have added to ``sys.path`` until then.
     """
     before, known = list(sys.path), set(sys.modules)
+    own = list(dict.fromkeys([str(root), *(str(file.parent) for file in files)]))
 
     def folders() -> list[Path]:
-        return [Path(each) for each in dict.fromkeys(sys.path) if each not in before]
+        # Some of its own may have been there before: a test runner adds the working folder.
+        added = (each for each in sys.path if each not in before)
+        return [Path(each) for each in dict.fromkeys([*own, *added])]
 
     finder = _UserModules(folders)
-    sys.path[:0] = dict.fromkeys([str(root), *(str(file.parent) for file in files)])
+    sys.path[:0] = own
     sys.meta_path.insert(sys.meta_path.index(PathFinder) if PathFinder in sys.meta_path else 0, finder)
     importlib.invalidate_caches()
     try:
