@@ -68,6 +68,12 @@ def send(folder, name, *rows):
     (folder / "data" / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
+UNKNOWN = (
+    "[TABLE_UNKNOWN] nothing in the project writes a table 'sales.order'; nothing was done\n"
+    "  hint: did you mean 'sales.orders'?\n"
+)
+
+
 def said(capsys, *arguments):
     capsys.readouterr()
     code = invoke(arguments)
@@ -147,6 +153,12 @@ def test_dead_letters_are_listed_shown_replayed_and_discarded(shop, capsys, spar
     assert described["sales.orders"] == ("rows", "shop", 3, 1)
     assert described["sales.orders__dead_letters"] == ("dead_letters", "shop", 2, None)
     assert said(capsys, "tables", "describe", "sales.nothing")[0] == 1
+    # and read, by either name
+    code, text = said(capsys, "tables", "read", "orders", "--columns", "id", "--output", "json")
+    assert (code, sorted(text.splitlines())) == (0, ['{"id":1}', '{"id":2}', '{"id":3}'])
+    assert said(capsys, "tables", "read", "sales.order") == (1, UNKNOWN)
+    code, body = answer(capsys, "tables", "vacuum", "sales.orders", "--dry-run")
+    assert (code, [each["table"] for each in body["maintenance"]]) == (0, ["sales.orders"])
 
     # An audit compares the tables with what their ledgers say, also after a replay.
     code, text = said(capsys, "audit")

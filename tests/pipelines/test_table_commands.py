@@ -48,6 +48,7 @@ def shop(folder, monkeypatch):
     return folder
 
 
+@pytest.mark.long
 def test_tables_are_read_and_looked_after(shop, capsys):
     code, text = said(capsys, "read", "orders", "--columns", "id,note", "--limit", "1", "--version", "1")
     assert (code, "id  note" in text) == (0, True)
