@@ -193,16 +193,16 @@ def apply_changes(routed: DataFrame, entry: QueryEntry, run: QueryRun, target: C
     expectations = run.context.expectations
     counting = row_expectations.counting_columns(expectations)
     changes = _changes(routed, entry, run, target)
-    keys = " OR ".join(f"{quoted(name)} IS NULL" for name in target.order.keys)
-    tests = {"null_keys": f"NOT {names.TRUNCATE} AND ({keys})", "null_sequences": f"{names.SEQUENCE} IS NULL"}
+    keys = {f"key {name}": f"NOT {names.TRUNCATE} AND {quoted(name)} IS NULL" for name in target.order.keys}
+    nulls = {**keys, "sequence_by": f"{names.SEQUENCE} IS NULL"}
     in_table = row_expectations.IN_TABLE
-    counting += [F.expr(f"count_if({in_table} AND ({test}))").alias(name) for name, test in tests.items()]
+    counting += [F.expr(f"count_if({in_table} AND {test})").alias(f"null {part}") for part, test in nulls.items()]
     counting.append(F.expr(f"count_if({in_table} AND {names.TRUNCATE})").alias("truncations"))
     run.begin_counts()
     with computed(changes, *counting) as (ready, told):
-        for name, what in (("null_keys", "a key column"), ("null_sequences", "sequence_by")):
-            if told[name]:
-                raise CdcValueNull(flow=run.context.flow, dataset=run.context.dataset, part=what, rows=told[name])
+        for part in nulls:
+            if rows := told[f"null {part}"]:
+                raise CdcValueNull(flow=run.context.flow, dataset=run.context.dataset, part=part, rows=rows)
         counts = run.whole_counts(row_expectations.counted(expectations, told.asDict()))
         if target.order.snapshots:  # the row that stands for the whole is none of the snapshot's
             counts = replace(counts, read=counts.read - 1, written=counts.written - 1)
