@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 # It takes minutes: its own target is make bench.
-pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDS = 4_000
