@@ -114,7 +114,7 @@ def test_a_null_key_stops_the_flow_unless_an_expectation_takes_it(folder):
     assert folder.rows("default.newest") == [(1, "a", None)]
     assert found["newest"].counts.dropped == 1
     assert str(found["filled"].error) == (
-        "[CDC_VALUE_NULL] flow of_filled: key id is null in changes for filled: 1; the batch was not written\n"
+        "[CDC_VALUE_NULL] flow of_filled: key id is null in 1 of the changes for filled; the batch was not written\n"
         "  at: src/a.py:22\n"
         "  hint: leave such changes out in the source, or drop them by an expectation on filled"
     )

@@ -21,7 +21,6 @@ from rivermouth.errors import ArgumentInvalid
 if TYPE_CHECKING:
     from rivermouth.domain.ledger.erasure import ForgetReport
     from rivermouth.engine.table.describe_tables import TableDescription
-    from rivermouth.pipelines.running.pipeline import Pipeline
     from rivermouth.pipelines.tables.described import ChosenTables
     from rivermouth.project.commands.maintenance import TableRows
 
@@ -56,11 +55,8 @@ def describe(output: Output, tables: tuple[str, ...], file: str, *, settings: Se
     from rivermouth.project.api import Project
     from rivermouth.project.resolved import tables as of_project
 
-    pipelines, _ = meant(file, (), settings)
-    chosen = of_pipelines.chosen(pipelines, tables)
-    found = []
-    if _are_of_flows(file, pipelines, tables, chosen):
-        found = of_project.described(Project.load(file), chosen.others)
+    chosen, of_flows = _chosen(file, tables, settings)
+    found = of_project.described(Project.load(file), chosen.others) if of_flows else []
     found += [each for each in of_pipelines.described(chosen) if each.exists or tables]
     text = "\n\n".join(description_text(each) for each in found)
     told = [
@@ -87,15 +83,12 @@ def read(output: Output, table: str, wanted: str | None, file: str, *, settings:
 
     This prints what the records hold. In text, bytes that are no UTF-8 are hexadecimal digits.
     """
-    from rivermouth.pipelines.tables import described
     from rivermouth.pipelines.tables import maintenance as of_pipelines
     from rivermouth.project.api import Project
     from rivermouth.project.commands import maintenance
 
     asked |= {"columns": None if wanted is None else listed(wanted), "as_json": output.json}
-    pipelines, _ = meant(file, (), settings)
-    found = described.chosen(pipelines, [table])
-    of_flows = _are_of_flows(file, pipelines, [table], found)
+    found, of_flows = _chosen(file, [table], settings)
     with hooks(output) as given:
         if of_flows:
             rows = maintenance.rows(Project.load(file), table, hooks=given, **asked)
@@ -123,16 +116,13 @@ def optimize(
 
     The old files stay for older versions until `rivermouth tables vacuum`. What was done is kept in the lake.
     """
-    from rivermouth.pipelines.tables import described
     from rivermouth.pipelines.tables import maintenance as of_pipelines
     from rivermouth.project.api import Project
     from rivermouth.project.commands import maintenance
 
     asked: dict[str, Any] = {"where": where, "zorder": listed(zorder)}
     maintenance.check_optimize(tables, **asked)
-    pipelines, _ = meant(file, (), settings)
-    found = described.chosen(pipelines, tables)
-    of_flows = _are_of_flows(file, pipelines, tables, found)
+    found, of_flows = _chosen(file, tables, settings)
     with hooks(output) as given:
         asked |= {"hooks": given, "hear": lambda report: output.note(report_text(report))}
         reports = maintenance.optimized(Project.load(file), found.others, **asked) if of_flows else []
@@ -154,15 +144,12 @@ def vacuum(
 
     What was done is kept in the lake.
     """
-    from rivermouth.pipelines.tables import described
     from rivermouth.pipelines.tables import maintenance as of_pipelines
     from rivermouth.project.api import Project
     from rivermouth.project.commands import maintenance
 
     wanted = maintenance.Vacuum(retain, **asked)
-    pipelines, _ = meant(file, (), settings)
-    found = described.chosen(pipelines, tables)
-    of_flows = _are_of_flows(file, pipelines, tables, found)
+    found, of_flows = _chosen(file, tables, settings)
     with hooks(output) as given:
         said: dict[str, Any] = {
             "hooks": given,
@@ -174,21 +161,22 @@ def vacuum(
     output.result(reports_text(reports), reports_json(reports))
 
 
-def _are_of_flows(file: str, pipelines: Sequence[Pipeline], names: Sequence[str], found: ChosenTables) -> bool:
-    """Whether a command is about tables of flows too: some are named that no pipeline has, or none is named.
+def _chosen(file: str, names: Sequence[str], settings: SettingsChoice) -> tuple[ChosenTables, bool]:
+    """The tables of pipelines that a command is about, and whether it is about tables of flows too.
+
+    It is where some names mean no table of a pipeline, and where none is named.
 
     Raises:
         TableUnknown: A name means no table, and there are no flows.
     """
-    if not pipelines:
-        return True
-    if names and not found.others:
-        return False
-    if has_flows(file, pipelines):
-        return True
-    if found.others:
+    from rivermouth.pipelines.tables import described
+
+    pipelines, _ = meant(file, (), settings)
+    found = described.chosen(pipelines, names)
+    flows_exist = has_flows(file, pipelines)
+    if found.others and not flows_exist:
         raise found.unknown()
-    return False
+    return found, flows_exist and (not names or bool(found.others))
 
 
 def show_rows(output: Output, found: TableRows) -> None:

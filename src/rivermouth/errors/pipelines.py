@@ -266,7 +266,7 @@ class CdcValueNull(RivermouthError):
     """A change of an AUTO CDC flow has no key or no sequence."""
 
     code = "CDC_VALUE_NULL"
-    what = "flow {flow}: {part} is null in changes for {dataset}: {rows}; the batch was not written"
+    what = "flow {flow}: {part} is null in {rows} of the changes for {dataset}; the batch was not written"
     hint = "leave such changes out in the source, or drop them by an expectation on {dataset}"
 
 

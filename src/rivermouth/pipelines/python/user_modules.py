@@ -79,12 +79,12 @@ class _UserModules:
     """Finds modules as Python does, and takes those of the user's folders.
 
     Attributes:
-        taken: These modules, and what they were before.
+        taken: These modules by their names.
     """
 
     def __init__(self, folders: Callable[[], list[Path]]) -> None:
         self._folders = folders
-        self.taken: dict[str, tuple[ModuleType, type]] = {}
+        self.taken: dict[str, ModuleType] = {}
 
     def has(self, file: str | None) -> bool:
         """Whether a file is in one of the folders, and of no installed package."""
@@ -109,13 +109,13 @@ class _UserModules:
     def take(self, module: ModuleType) -> None:
         """Its functions and classes are sent to workers whole from now on, and the module itself by its name."""
         if type(module) is ModuleType and module.__name__ in sys.modules:
-            self.taken[module.__name__] = (module, type(module))
+            self.taken[module.__name__] = module
             module.__class__ = _UserModule
             cloudpickle.register_pickle_by_value(module)
 
     def give_back(self) -> None:
         """Modules are again what they were."""
-        for name, (module, kind) in self.taken.items():
-            module.__class__ = kind
+        for name, module in self.taken.items():
+            module.__class__ = ModuleType
             if name in cloudpickle.list_registry_pickle_by_value():
                 cloudpickle.unregister_pickle_by_value(module)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from contextlib import contextmanager
@@ -36,15 +37,16 @@ def worker_modules(spark: SparkSession) -> Iterator[Callable[[Sequence[Path]], N
         Afterwards new functions are as before the block. Pipelines with different modules of one name share no worker.
     """
     context: Any = spark.sparkContext
+    archive = functools.cache(lambda folder: python_package.zipped("modules", _modules(folder)))
     environment, includes = dict(context.environment), list(context._python_includes)  # noqa: SLF001
 
     def share(folders: Sequence[Path]) -> None:
         if in_one_jvm(spark.sparkContext.master or ""):
-            places = [str(_without_pythons_own(each)) for each in folders]
+            places = [str(archive(each) if _hides_pythons_own(each) else each) for each in folders]
             first = [environment[_PATH]] if _PATH in environment else []
             context.environment[_PATH] = os.pathsep.join([*first, *places])
             return
-        files = [python_package.zipped("modules", _modules(each)) for each in reversed(folders) if each.is_dir()]
+        files = [archive(each) for each in reversed(folders) if each.is_dir()]
         for file in files:
             python_package.add(context, file)
         context.environment[_MODULES] = " ".join(each.stem for each in files)
@@ -57,11 +59,8 @@ def worker_modules(spark: SparkSession) -> Iterator[Callable[[Sequence[Path]], N
         context._python_includes[:] = includes  # noqa: SLF001
 
 
-def _without_pythons_own(folder: Path) -> Path:
-    """The folder itself; an archive of its modules if some have names of Python's own."""
-    if not folder.is_dir() or not any(_is_named_as_pythons_own(each) for each in folder.iterdir()):
-        return folder
-    return python_package.zipped("modules", _modules(folder))
+def _hides_pythons_own(folder: Path) -> bool:
+    return folder.is_dir() and any(_is_named_as_pythons_own(each) for each in folder.iterdir())
 
 
 def _modules(folder: Path) -> Iterator[tuple[str, Path]]:
