@@ -153,3 +153,31 @@ class Environment:
 
     def _start(self, port: int) -> None:
         self.broker = Broker.start(port, self.folder / "broker", properties=self._properties)
+
+
+class CalmEnvironment(Environment):
+    """Over a broker that others use as well: for faults that leave the broker and the network alone."""
+
+    def __init__(self, spark: Any, broker: Broker) -> None:
+        super().__init__(spark)
+        self.broker = broker
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.ExitStack() as ends:
+            ends.callback(self._folder.cleanup)
+            ends.callback(self._mounts.close)
+            ends.callback(self.processes.close)
+            ends.callback(self._ends.close)
+
+    @property
+    def direct(self) -> str:
+        """The broker's address; there is no proxy."""
+        return self.broker.bootstrap_servers
+
+    @property
+    def servers(self) -> str:
+        """The same."""
+        return self.direct

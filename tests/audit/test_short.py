@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.audit import disks
 from tests.audit.__main__ import catch, figures, main, too_few
-from tests.audit.environment import Environment
+from tests.audit.environment import CalmEnvironment, Environment
 from tests.audit.episode import Report, play
 from tests.audit.faults import FAULTS, faults_of
 from tests.audit.faults_of_disks import ON_DISKS_OF_THEIR_OWN
@@ -18,14 +18,13 @@ from tests.audit.planted import BUGS
 from tests.audit.tally import Tally
 
 ROOT = Path(__file__).parents[2]
-LONG = pytest.mark.long
 # Seed, sink, rounds and about how many records a round has. Merges take their time.
 EPISODES = [
     (1, "append", 2, 200),
-    pytest.param(8, "upsert", 1, 200, marks=LONG),
-    pytest.param(1, "append", 2, 500, marks=LONG),
-    pytest.param(2, "append", 2, 500, marks=LONG),
-    pytest.param(3, "upsert", 1, 500, marks=LONG),
+    (8, "upsert", 1, 200),
+    (1, "append", 2, 500),
+    (2, "append", 2, 500),
+    (3, "upsert", 1, 500),
 ]
 # Quick ones: the others need processes that die.
 FAULTS_HERE = ("answer_lost", "commit_refused", "network", "broker:stopped", "retention", "topic_anew", "checkpoint")
@@ -37,6 +36,7 @@ def environment(spark):
         yield environment
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("seed", "sink", "rounds", "records"), EPISODES)
 def test_after_faults_nothing_is_amiss(seed, sink, rounds, records, environment):
@@ -74,14 +74,24 @@ def test_a_lake_on_s3_has_faults_of_its_own():
     assert {kind_of(name) for name in set(on_disk) - set(on_s3)} == {"checkpoint", "disk_full", "freeze", "worker"}
 
 
+def test_a_short_audit_is_clean_and_catches_a_planted_bug(spark, broker):
+    """The short form of these tests: one round of few records, without the bug and with it."""
+    with CalmEnvironment(spark, broker) as environment:
+        # The first records of its first episode are those of an aborted transaction.
+        report = catch(environment, "read_uncommitted", 1, rounds=1, records=100)
+        assert report is not None
+        assert len(environment.clean) == 1
+
+
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "rounds", "records"),
     [
-        # The first records of its first episode are those of an aborted transaction.
+        # As above.
         ("read_uncommitted", 1, 300),
-        pytest.param("offsets_only_in_the_checkpoint", 2, 600, marks=LONG),
-        pytest.param("late_records_win", 2, 600, marks=LONG),
-        pytest.param("deleted_keys_are_forgotten", 2, 600, marks=LONG),
+        ("offsets_only_in_the_checkpoint", 2, 600),
+        ("late_records_win", 2, 600),
+        ("deleted_keys_are_forgotten", 2, 600),
     ],
 )
 def test_a_planted_bug_is_caught(name, rounds, records, environment):

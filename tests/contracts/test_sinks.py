@@ -78,6 +78,25 @@ def written(spark, sink, target, entry, count):
     return sink.write(rows.select(*COLUMNS) if sink.type in _APPENDS else rows, target, entry)
 
 
+def test_rows_and_entry_arrive_in_one_commit_and_once(spark, table):
+    sink, entry, target = table
+    nothing = entry.after_batch({"t": {0: (0, 5)}}, Counts(), {})
+    commit = written(spark, sink, target(), nothing, 0)
+    assert (commit.version, commit.rows_written, rows_of(spark, target)) == (1, 0, 0)
+    assert target().ledger.position().entry == nothing
+    following = nothing.after_batch({"t": {0: (5, 10)}}, Counts(), {})
+    commit = written(spark, sink, target(1), following, 5)
+    assert (commit.version, commit.rows_written) == (2, 5)
+    # Also where nothing is joined: the newest change of each key is found by sorting.
+    assert commit.merge is None or commit.merge.task_peak_bytes > 0
+    assert (target().ledger.position().entry, target().ledger.position().version) == (following, 2)
+    mine = nothing.after_batch({"t": {0: (5, 12)}}, Counts(), {})
+    with pytest.raises(CommitLost, match=r"flow f: ledger entry 2 of table .* was committed by another process"):
+        written(spark, sink, target(1), mine, 7)
+    assert rows_of(spark, target) == 5
+
+
+@pytest.mark.long
 def test_rows_and_entry_arrive_in_one_commit(spark, table):
     sink, entry, target = table
     following = entry.after_batch({"t": {0: (0, 5)}}, Counts(), {})
@@ -91,6 +110,7 @@ def test_rows_and_entry_arrive_in_one_commit(spark, table):
     assert rows_of(spark, target) == 5
 
 
+@pytest.mark.long
 def test_no_rows_move_the_ledger_too(spark, table):
     sink, entry, target = table
     following = entry.after_batch({"t": {0: (0, 5)}}, Counts(), {})
@@ -100,6 +120,7 @@ def test_no_rows_move_the_ledger_too(spark, table):
     assert rows_of(spark, target) == 0
 
 
+@pytest.mark.long
 def test_an_entry_that_another_writer_committed_is_not_written_again(spark, table):
     sink, entry, target = table
     mine = entry.after_batch({"t": {0: (0, 5)}}, Counts(), {})

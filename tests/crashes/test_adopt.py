@@ -93,6 +93,27 @@ def ids_of(scene):
     return Counter(row["id"] for row in oracle.rows_of(scene.table))
 
 
+def test_a_table_is_taken_over_behind_a_checkpoint_and_only_once(scene, notebook, spark):
+    """The short form of the next one."""
+    scene.send(*good(1, 2))
+    notebook.run()
+    scene.send(*good(3), b"{broken")
+    outcome, warned = adopted(scene, spark, notebook.checkpoint)
+    assert outcome.error is None, str(outcome.error)
+    assert (outcome.counts.consumed, outcome.counts.written, outcome.counts.dead_lettered) == (2, 1, 1)
+    assert warned == []
+    [decision] = status_of(scene).decisions
+    assert (decision.kind, decision.moves, decision.who) == ("adopt", {0: (2, 2), 1: (0, 0)}, "ann@host")
+    scene.send(*good(4), partition=1)
+    outcome, warned = adopted(scene, spark, notebook.checkpoint)
+    assert (outcome.error, outcome.counts.consumed) == (None, 1)
+    assert warned == ["--adopt has no effect: the table has a ledger, and goes on at it"]
+    rows = {row["id"]: (row["kafka_partition"], row["kafka_offset"]) for row in oracle.rows_of(scene.table)}
+    assert rows == {1: (None, None), 2: (None, None), 3: (0, 2), 4: (1, 0)}
+    assert set(ids_of(scene).values()) == {1}
+
+
+@pytest.mark.long
 def test_behind_a_checkpoint_every_record_comes_once(scene, notebook, spark):
     scene.send(*good(1, 2, 3))
     scene.send(*good(4, 5), partition=1)
@@ -229,6 +250,7 @@ def test_what_is_no_checkpoint_of_this_flow(scene, notebook, spark, tmp_path):
     )
 
 
+@pytest.mark.long
 def test_what_another_query_read_is_no_start_of_this_flow(scene, notebook, spark):
     mine, other = scene.topic, f"{scene.topic}-other"
     scene.make_topic(other, 1)

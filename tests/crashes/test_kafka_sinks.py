@@ -8,6 +8,7 @@ from collections import Counter
 
 import pytest
 from tests.crashes import oracle
+from tests.crashes.deciding import GOOD, NOBODY
 from tests.crashes.delivering import STATES, end_at_each_step
 from tests.crashes.scene import Scene, name_of
 from tests.pipelines.conftest import records
@@ -48,7 +49,7 @@ def test_a_batch_whose_delivery_fails_is_delivered_by_the_same_run(scene, spark,
             failed.append(event)
             raise OSError
 
-    scene.produce(40, seed=1)
+    scene.send(GOOD, NOBODY)
     assert scene.drain(spark, fail_once).error is None
     assert failed
     found = Counter(json.loads(value).get("id") for _, value, _ in out_of(scene, broker))

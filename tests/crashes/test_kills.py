@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import json
 import signal
 
 import pytest
 from tests.crashes import oracle
+from tests.crashes.child import gateway_of
+from tests.crashes.conftest import Child
 from tests.crashes.scene import Scene
 
 STEPS = (
@@ -58,9 +61,18 @@ def assert_whole(scene: Scene, spark, *, follow: bool):
     assert found.is_clean, str(found)
 
 
-@pytest.mark.parametrize(
-    "steps", [*BETWEEN_COMMITS, *(pytest.param(steps, marks=pytest.mark.long) for steps in CHAINS)], ids=" ".join
-)
+def test_a_run_that_ends_behind_a_commit_is_found_by_the_next_one(make_scene, spark):
+    """The short form of the next one: the table is there without rows, then it has rows without their dead letters."""
+    scene = make_scene()
+    for seed, step in enumerate(("created", "written")):
+        scene.produce(200, seed=seed)
+        assert scene.end_at(spark, step).count(step) == 1
+        assert_no_harm(scene)
+    assert_whole(scene, spark, follow=False)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("steps", [*BETWEEN_COMMITS, *CHAINS], ids=" ".join)
 def test_ended_at_one_step_after_the_other(steps, make_scene, end_at, spark):
     """Each run finds what the one before left, and ends as well."""
     scene = make_scene(partitions=3)
@@ -72,7 +84,21 @@ def test_ended_at_one_step_after_the_other(steps, make_scene, end_at, spark):
     assert_whole(scene, spark, follow=True)
 
 
-@pytest.mark.parametrize("steps", [("written",), pytest.param(AFTER_COMMITS, marks=pytest.mark.long)], ids=len)
+def test_a_process_that_is_killed_behind_a_commit_is_found_by_the_next_one(make_scene, spark, tmp_path, request):
+    """The short form of the next one: the process dies, and this one, whose JVM it used, goes on."""
+    scene = make_scene()
+    scene.produce(200)
+    child = Child(tmp_path, json.dumps(gateway_of(spark)))
+    request.addfinalizer(child.cleanup)
+    child.code = child.run(scene, kill={"on": "written", "nth": 1, "who": "python"})
+    died_as_told(child, "python")
+    assert child.events.count("written") == 1
+    assert_no_harm(scene)
+    assert_whole(scene, spark, follow=False)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("steps", [("written",), AFTER_COMMITS], ids=len)
 def test_killed_after_one_commit_after_the_other(steps, make_scene, children, spark):
     """Each process finds what the one before left, and dies as well."""
     scene = make_scene(partitions=3)

@@ -34,6 +34,7 @@ from pyspark.sql.functions import col, count, from_json, lit, sum as total
 SCHEMA = "{schema}"
 SOURCES = "{sources}".split()
 ALL = len(SOURCES) > 1
+FEW = {few}
 
 
 def kafka():
@@ -65,7 +66,7 @@ def targets(name, source):
     def changes():
         return source()
 
-    for scd in (1, 2) if ALL else (2,):
+    for scd in () if FEW else (1, 2) if ALL else (2,):
         target = f"scd{{scd}}_{{name}}"
         dp.create_streaming_table(target, expect_all_or_dead_letter={{"good": "id % 7 <> 0"}})
         dp.create_auto_cdc_flow(
@@ -104,11 +105,12 @@ if ALL:
         return files().groupBy("key").agg(count("*").alias("n"), total("id").alias("ids"))
 
 
-@dp.materialized_view
-@dp.expect_or_dead_letter("good", "key <> 'k3'")
-def totals():
-    rows = spark.read.table("outside.rows")
-    return rows.groupBy("key").agg(count("*").alias("n"), total("id").alias("ids"))
+if not FEW:
+    @dp.materialized_view
+    @dp.expect_or_dead_letter("good", "key <> 'k3'")
+    def totals():
+        rows = spark.read.table("outside.rows")
+        return rows.groupBy("key").agg(count("*").alias("n"), total("id").alias("ids"))
 """
 
 
@@ -117,9 +119,13 @@ class _End(Exception):
 
 
 class Feed:
-    """A pipeline over a topic, a Delta table and a folder, and the rows that it was given."""
+    """A pipeline over a topic, a Delta table and a folder, and the rows that it was given.
 
-    def __init__(self, folder, spark, servers=None, topic=None):
+    With ``few`` targets it appends the files, and gives them to a function.
+    """
+
+    def __init__(self, folder, spark, servers=None, topic=None, *, few=False):
+        self.few = few
         self.folder, self.spark, self.topic = folder, spark, topic
         self.pipeline = PipelineFolder(folder)
         self.outside = str(folder / "lake/outside/rows")
@@ -129,6 +135,7 @@ class Feed:
         self.given = {"kafka": [], "delta": [], "files": []}
         self.rounds = 0
         texts = {"schema": SCHEMA, "servers": servers, "topic": topic, "outside": self.outside, "folder": folder}
+        texts["few"] = few
         self.pipeline.write("pipeline.yml", "name: shop\nlibraries:\n  - file: {path: a.py}\n")
         self.pipeline.write("a.py", PIPELINE.format(sources=" ".join(self.sources), **texts))
 
@@ -154,7 +161,7 @@ class Feed:
                     self.producer.flush(30)
             elif source == "files":
                 self.pipeline.feed(f"in/{self.rounds}.json", *rows)
-            else:
+            elif not self.few:
                 frame = self.spark.createDataFrame([tuple(row.values()) for row in rows], SCHEMA)
                 frame.coalesce(1).write.format("delta").mode("append").save(self.outside)
 
@@ -231,7 +238,7 @@ def expected(feed):
         found["stateful_kafka"] = _named(feed.given["kafka"])
         found["stateful_files"] = _sums(feed.given["files"])
     found["totals"] = [each for each in _sums(feed.given["delta"]) if each[0] != "k3"]
-    return found
+    return {name: rows for name, rows in found.items() if not (feed.few and name.startswith(("scd2", "totals")))}
 
 
 def _named(rows):
@@ -281,8 +288,20 @@ def harm(feed, how):
             shutil.copytree(feed.backup, feed.checkpoints)
 
 
+def test_a_run_that_ends_behind_its_commits_is_found_by_the_next_one(tmp_path, spark):
+    """The short form of these tests: one run ends, each flow behind its own commit, and the next one ends none."""
+    feed = Feed(tmp_path, spark, few=True)
+    feed.more()
+    outcomes, _ = feed.run(at=SHORT[1])
+    assert {each.error.code for each in outcomes.values() if each.error is not None} == {"QUERY_FAILED"}
+    feed.more()
+    assert_carried(feed, set(), "kept")
+    assert_one_batch_each(feed)
+
+
+@pytest.mark.long
 def test_ended_at_several_steps_at_once(tmp_path, spark):
-    """The cheap one of these tests: three runs end, each flow at another step, and one source feeds all targets."""
+    """The cheap one of the long ones: three runs end, each flow at another step, and one source feeds all targets."""
     feed = Feed(tmp_path, spark)
     run_to_the_end_of_each(feed, SHORT, "kept")
 
@@ -340,22 +359,28 @@ def assert_audited(feed):
 def assert_whole(feed, lost_state, how):
     """After another run everything is where it belongs, and a second one has nothing to do."""
     for _ in range(2):
-        outcomes, events = feed.run()
-        codes = {name: each.error.code for name, each in outcomes.items() if each.error is not None}
-        lost_state |= set(codes)
-        assert set(codes.values()) <= {"QUERY_STATE_LOST"}, {name: str(each.error) for name, each in outcomes.items()}
-        wanted = {name: rows for name, rows in expected(feed).items() if name not in lost_state}
-        assert lost_and_doubled(feed, wanted, once=how == "kept") == {}
-        found = assert_audited(feed)
-        assert not [each for each in found if "next update" in " ".join(each.not_compared)]
-        rows = {each.dataset.removeprefix("default."): each.rows for each in found}
-        audit = {name: rows[name] for name in rows if name.startswith("append")}
-        assert audit == {name: len(wanted[name]) for name in audit}
+        events = assert_carried(feed, lost_state, how)
     if how == "kept":
         assert_one_batch_each(feed)
     # Stateless queries never stop; those with state only where theirs is gone.
     assert lost_state <= ({"stateful_kafka", "stateful_files"} if how != "kept" else set())
     assert not [each for each in events if isinstance(each, ev.BatchWritten)]
+
+
+def assert_carried(feed, lost_state, how):
+    """After another run everything is where it belongs; the events of that run."""
+    outcomes, events = feed.run()
+    codes = {name: each.error.code for name, each in outcomes.items() if each.error is not None}
+    lost_state |= set(codes)
+    assert set(codes.values()) <= {"QUERY_STATE_LOST"}, {name: str(each.error) for name, each in outcomes.items()}
+    wanted = {name: rows for name, rows in expected(feed).items() if name not in lost_state}
+    assert lost_and_doubled(feed, wanted, once=how == "kept") == {}
+    found = assert_audited(feed)
+    assert not [each for each in found if "next update" in " ".join(each.not_compared)]
+    rows = {each.dataset.removeprefix("default."): each.rows for each in found}
+    audit = {name: rows[name] for name in rows if name.startswith("append")}
+    assert audit == {name: len(wanted[name]) for name in audit}
+    return events
 
 
 def assert_one_batch_each(feed):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.crashes import oracle
+from tests.crashes.deciding import GOOD, NOBODY
 from tests.crashes.scene import EXPECTATIONS, RULES, Scene
 
 from rivermouth.engine.events import BatchDone, Replayed, StepReached
@@ -70,6 +71,30 @@ def at_of(row):
     return row["kafka_topic"], row["kafka_partition"], row["kafka_offset"]
 
 
+def test_of_two_letters_the_one_that_now_passes_is_moved_and_by_no_dry_run(make_scene, spark):
+    """The short form of the next two: one run is asked twice."""
+    scene = make_scene(partitions=1)
+    scene.send(GOOD, NOBODY, b"{bad")
+    assert scene.drain(spark).error is None
+    scene.options["expectations"] = MENDED
+    [wanted] = movable(scene)
+    told, commits = [], [sorted(scene.folder.rglob("_delta_log/*.json"))]
+
+    def ask(run):
+        for dry_run in (True, False):
+            told.append(execute(run, Request("replay", ALL, dry_run)))
+            commits.append(sorted(scene.folder.rglob("_delta_log/*.json")))
+
+    with_flow(scene, spark, ask)
+    assert [(each["tried"], each["replayed"], each["remaining"]) for each in told] == [(2, 1, 1)] * 2
+    assert commits[0] == commits[1] != commits[2]
+    assert {at_of(letter) for letter in letters(scene, "replayed")} == {wanted}
+    assert sorted(row["id"] for row in oracle.rows_of(scene.table)) == [1, 2]
+    found = scene.audit(replayed_under=MENDED_RULES)
+    assert found.is_clean, str(found)
+
+
+@pytest.mark.long
 def test_it_moves_exactly_the_rows_that_now_pass_and_a_second_one_moves_none(scene, spark):
     wanted, tried = movable(scene), len(letters(scene, "open"))
     assert 0 < len(wanted) < tried
@@ -86,6 +111,7 @@ def test_it_moves_exactly_the_rows_that_now_pass_and_a_second_one_moves_none(sce
     assert scene.audit(replayed_under=MENDED_RULES).is_clean
 
 
+@pytest.mark.long
 def test_a_dry_run_says_the_same_and_moves_none(scene, spark):
     wanted, before = movable(scene), sorted(scene.folder.rglob("_delta_log/*.json"))
     told = replayed(scene, spark, dry_run=True)

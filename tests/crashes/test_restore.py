@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 
 import pytest
+from tests.crashes.deciding import GOOD, NOBODY
 from tests.crashes.scene import Scene
 
 from rivermouth.engine.events import BatchDone, CheckpointReplaced
@@ -43,10 +44,32 @@ def consumed(scene):
     return sum(done.counts.consumed for done in scene.told(BatchDone))
 
 
-def test_a_lake_that_is_put_back_reads_again_what_came_since(backed_up, spark):
-    scene, backup = backed_up
+def put_back(backup):
+    """What a backup does not have: caches."""
     for cache in ("checkpoints", "leases", "requests"):
         shutil.rmtree(backup.folder / "lake/_rivermouth" / cache, ignore_errors=True)
+
+
+def test_a_lake_that_is_put_back_reads_again_a_batch_or_asks_about_it(broker, spark, tmp_path):
+    """The short form of the first and the last one: one batch before the backup, one after it."""
+    scene = Scene.make(broker, tmp_path / "scene", partitions=1)
+    scene.send(GOOD, NOBODY)
+    assert scene.drain(spark).error is None
+    backup, another = (scene.copy(tmp_path / name) for name in ("backup", "another"))
+    scene.send(GOOD, NOBODY, GOOD)
+    assert scene.drain(spark).error is None
+    put_back(backup)
+    assert backup.drain(spark).error is None
+    assert consumed(backup) == 3
+    assert backup.audit().is_clean
+    another.drop_before(3)
+    assert isinstance(another.drain(spark).error, OffsetsExpired)
+
+
+@pytest.mark.long
+def test_a_lake_that_is_put_back_reads_again_what_came_since(backed_up, spark):
+    scene, backup = backed_up
+    put_back(backup)
     assert backup.follow(spark).error is None
     assert consumed(backup) == consumed(scene) > 0
     assert backup.audit().is_clean
@@ -71,6 +94,7 @@ def test_a_table_that_is_put_back_alone_goes_on_with_a_checkpoint_that_is_ahead(
 
 
 # The last one here: it takes records away from the topic of them all.
+@pytest.mark.long
 def test_what_kafka_dropped_since_the_backup_is_asked_about(backed_up, spark):
     scene, backup = backed_up
     first, _ = scene.told(BatchDone)[0].ranges[scene.topic][0]

@@ -10,6 +10,7 @@ import time
 import pytest
 from tests.crashes import oracle
 from tests.crashes.conftest import Child
+from tests.crashes.deciding import GOOD, NOBODY
 from tests.crashes.scene import Scene
 from tests.ports.s3_proxy import S3Proxy
 
@@ -45,6 +46,18 @@ def batches(number):
     return until
 
 
+def test_a_lake_on_s3_has_rows_and_dead_letters_of_a_run_and_of_one_that_follows(make_remote, s3, spark):
+    """The short form of the next one: few records, and one batch a run."""
+    scene = make_remote(partitions=1)
+    scene.send(GOOD, NOBODY, b"{bad")
+    assert scene.drain(spark).error is None
+    scene.send(GOOD)
+    assert scene.follow(spark, until=batches(1)).error is None
+    found = scene.fetched(s3.store).audit()
+    assert found.is_clean, str(found)
+
+
+@pytest.mark.long
 def test_a_lake_on_s3_holds_what_a_lake_on_a_disk_would(make_remote, s3, spark):
     scene = make_remote()
     scene.produce(200)

@@ -11,13 +11,14 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.crashes.deciding import GOOD, NOBODY
 
 from rivermouth.engine.events import BatchDone, BatchRetried, StepReached
 
 
 def test_a_second_writer_is_refused_while_the_first_is_alive(make_scene, spark):
-    scene = make_scene(trigger={"max_offsets": 300})
-    scene.produce(600)
+    scene = make_scene(partitions=1)
+    scene.send(GOOD, NOBODY)
     texts = []
 
     def second(event):

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
 from markdown_it import MarkdownIt
@@ -37,6 +38,7 @@ class Block:
     expected: str | None = None
 
 
+@cache
 def blocks(path: Path) -> list[Block]:
     """All fenced blocks of a page; a ``text`` block right behind a command is what the command must print."""
     found: list[Block] = []

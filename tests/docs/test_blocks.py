@@ -57,8 +57,8 @@ def runs_commands(path: Path) -> bool:
 
 
 def page_parameter(path: Path):
-    # Most commands are processes with a Spark of their own. In the short run one page stands for all of those.
-    is_long = runs_commands(path) and path.name not in {"README.md", "read-compressed-values.md", *WITHOUT_SPARK}
+    # Most commands are processes with a Spark of their own. In the short run the pages without one stand for all.
+    is_long = runs_commands(path) and path.name not in {"README.md", *WITHOUT_SPARK}
     return pytest.param(path, id=str(path.relative_to(ROOT)), marks=pytest.mark.long if is_long else ())
 
 

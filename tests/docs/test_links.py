@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,13 @@ TOP = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "changelog.d/README.md"]
 PAGES = [path for name in TOP if (path := ROOT / name).is_file()] + sorted((ROOT / "docs").rglob("*.md"))
 
 
+@cache
+def _blocks(path: Path):
+    return MarkdownIt("commonmark").enable("table").parse(path.read_text("utf-8"))
+
+
 def _tokens(path: Path):
-    for token in MarkdownIt("commonmark").enable("table").parse(path.read_text("utf-8")):
+    for token in _blocks(path):
         yield token
         yield from token.children or ()
 
@@ -35,11 +41,11 @@ def _links(path: Path) -> list[str]:
     return [target for target in targets if target]
 
 
+@cache
 def _anchors(path: Path) -> set[str]:
     seen: dict[str, int] = {}
     anchors = set()
-    tokens = list(MarkdownIt("commonmark").enable("table").parse(path.read_text("utf-8")))
-    for token, text in itertools.pairwise(tokens):
+    for token, text in itertools.pairwise(_blocks(path)):
         if token.type == "heading_open":
             plain = "".join(child.content for child in text.children or ())
             name = slug(plain)

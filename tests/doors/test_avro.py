@@ -103,6 +103,27 @@ def test_plain_records_with_a_schema_file(project):
     ]
 
 
+def test_records_of_two_writers_and_of_one_that_nobody_knows(project):
+    with SchemaRegistry() as registry:
+        ids = {json.dumps(schema): registry.register(f"{project.topic}-value", schema) for schema in (FIRST, SECOND)}
+        foreign = registry.register("other", FOREIGN)
+        form = f"{{type: avro, framing: confluent, subject: {project.topic}-value, version: 2}}"
+        project.write(form, f'schema_registry: {{url: "{registry.url}"}}')
+        good = [framed(ids[json.dumps(schema)], encoded(schema, record)) for schema, record in RECORDS]
+        project.send(*good, b"", framed(foreign, b"\x01"), framed(foreign + 1, b"\x00"))
+        code, said = project.say("run")
+        assert code == 0, said
+        assert project.rows() == ROWS
+        assert [letter[:3] for letter in project.letters()] == [
+            (4, "WRONG_MAGIC", None),
+            (5, "SCHEMA_MISMATCH", "id"),
+            (6, "UNKNOWN_SCHEMA", None),
+        ]
+        # Each schema is asked for once, however many records and tasks there are.
+        assert registry.asked[f"/schemas/ids/{ids[json.dumps(FIRST)]}"] == 1
+
+
+@pytest.mark.long
 def test_records_of_several_writers_in_one_topic(project):
     with SchemaRegistry(login=True) as registry:
         ids = {json.dumps(schema): registry.register(f"{project.topic}-value", schema) for schema in (FIRST, SECOND)}

@@ -128,6 +128,18 @@ def test_what_is_selected_keeps_its_names_and_holds_its_columns_as_a_schema_grow
     assert orders.say("audit", "orders")[0] == 0
 
 
+def test_a_column_is_widened_for_a_writer_in_the_first_batch(orders, spark):
+    orders.write("{on_new_column: ignore, on_type_change: widen}")
+    late = (THIRD, {"id": 1 << 40, "place": {"city": "Rom"}, "lines": [], "price": 0.5})
+    code, said = orders.run(first(2), late)
+    assert code == 0, said
+    assert "schema evolved: version 1 widens id to bigint" in said
+    found = spark.read.format("delta").load(str(orders.folder / "lake/silver/orders"))
+    assert "price" not in found.columns
+    assert sorted(row[0] for row in found.select("id").collect()) == [2, 1 << 40]
+
+
+@pytest.mark.long
 def test_a_column_is_widened_for_a_writer_and_the_old_ones_are_read_on(orders, spark):
     orders.write("{on_new_column: ignore, on_type_change: widen}")
     assert orders.run(first(1))[0] == 0

@@ -167,6 +167,22 @@ def test_a_verdict_has_the_row_in_pythons_types(project):
     }
 
 
+def test_a_record_that_would_stop_the_flow_is_told_and_nothing_of_no_record(project):
+    stops = project.judge_records("stops", [{"id": 1}, {"id": 2}, {"id": 10}])
+    assert [(each.verdict, each.message) for each in stops] == [
+        ("table", None),
+        ("dropped", "failed: odd"),
+        ("fail", "failed: known, odd"),
+    ]
+    assert project.judge_records("orders", []) == []
+
+
+def test_a_record_that_would_change_the_schema_is_told(project):
+    grows = project.judge_records("grows", [{"id": 1}, {"id": 1, "new": 2}])
+    assert [each.changes_schema for each in grows] == [False, True]
+
+
+@pytest.mark.long
 def test_what_else_a_run_would_do(project):
     stops = project.judge_records("stops", [{"id": 1}, {"id": 2}, {"id": 10}])
     assert [(each.verdict, each.message) for each in stops] == [

@@ -56,6 +56,10 @@ class Command:
     @property
     def jvms(self):
         """Process ids of the JVMs that the command started and that live."""
+        return self.children("java")
+
+    def children(self, program):
+        """Process ids of what the command started of this name, and that lives."""
         found = []
         for stat in Path("/proc").glob("[0-9]*/stat"):
             try:
@@ -63,7 +67,7 @@ class Command:
             except (FileNotFoundError, ProcessLookupError):
                 continue
             state, parent = rest.split()[:2]
-            if name == "java" and int(parent) == self.process.pid and state != "Z":
+            if name == program and int(parent) == self.process.pid and state != "Z":
                 found.append(int(stat.parent.name))
         return found
 
@@ -139,7 +143,7 @@ def test_a_run_leaves_a_clean_terminal_and_no_jvm(project, command):
         ),
         (("run", "--follow"), signal.SIGTERM, 0, "stopped before the first batch; nothing was read\n"),
         pytest.param(("demo",), signal.SIGINT, 130, "stopped\n", marks=pytest.mark.long),
-        (("plan",), signal.SIGINT, 130, "stopped\n"),
+        pytest.param(("plan",), signal.SIGINT, 130, "stopped\n", marks=pytest.mark.long),
         pytest.param(("audit",), signal.SIGTERM, 143, "not audited: orders\nstopped\n", marks=pytest.mark.long),
     ],
 )
@@ -273,7 +277,8 @@ def test_a_wrong_setting_of_its_sql_is_told_as_it_starts(project, command, tmp_p
     assert run.jvms == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_broker_of_ones_own_until_a_signal(number, command, tmp_path):
     port = free_port()
     broker = command("dev", "kafka", "--port", str(port), "--data-dir", "records")
@@ -407,6 +412,25 @@ def test_a_port_that_is_taken(capsys):
     )
 
 
+def test_a_server_that_dies_by_itself_is_told(command):
+    port = free_port()
+    server = command("dev", "s3", "--port", str(port), "--output", "json")
+    server.wait_for("endpoint")
+    (pid,) = server.children("weed")
+    os.kill(pid, signal.SIGKILL)
+    code, out, err = server.end()
+    assert (code, json.loads(out)["endpoint"]) == (1, f"http://127.0.0.1:{port}")
+    told = json.loads(err)
+    assert told["code"] == "DEV_SERVER_FAILED"
+    assert re.fullmatch(
+        r"the S3 server ended by itself with exit code -9; its log /\S+/s3\.log ends with:\n.+",
+        told["message"],
+        re.DOTALL,
+    )
+    assert told["hint"] == "rivermouth dev s3 --data-dir FOLDER, where its log is kept"
+
+
+@pytest.mark.long
 def test_a_broker_that_dies_by_itself_is_told(command):
     port = free_port()
     broker = command("dev", "kafka", "--port", str(port), "--output", "json")
@@ -434,6 +458,26 @@ def test_records_go_to_the_brokers_of_the_project(project, broker, capsys, tmp_p
     assert err == ""
     told = json.loads(out)
     assert (told["topic"], told["created"], told["delivered"], told["without_key"]) == (project, False, 1, 0)
+
+
+def test_lines_are_sent_to_a_topic_that_is_made_with_a_field_as_key(broker, capsys, tmp_path):
+    name, lines = f"made-{tmp_path.name}-{os.getpid()}", tmp_path / "lines.jsonl"
+    lines.write_text('{"id": "a"}\n\n{"id": null}\nno json\n')
+    to = ("--key", "id", "--partitions", "2", "--bootstrap-servers", broker.bootstrap_servers)
+    assert invoke(["dev", "produce", name, str(lines), *to]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert re.fullmatch(
+        rf"3 records sent to {name} in [\d.]+ s\n"
+        rf"made topic {name} with 2 partitions\n"
+        r"2 records had no field 'id': sent without a key\n",
+        out,
+    )
+    assert read(broker.bootstrap_servers, name, 3) == {
+        (b"a", b'{"id": "a"}'),
+        (None, b'{"id": null}'),
+        (None, b"no json"),
+    }
 
 
 def test_records_for_a_topic_that_cannot_be(capsys, tmp_path, monkeypatch):

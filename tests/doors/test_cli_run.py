@@ -488,6 +488,15 @@ def test_a_replay_after_a_fix_moves_what_passes_now(goes_on):
     assert [(each["offset"], each["letters"]) for each in told["dead_letters"]] == [(1, 1)]
 
 
+def test_dead_letters_of_one_reason_are_given_up(goes_on):
+    shop = goes_on
+    asked = ("dead-letters", "discard", "orders", "--reason", "INVALID_UTF8")
+    assert shop.say(*asked)[:2] == (0, "orders: 1 dead letter discarded\n")
+    (told,) = shop.json("dead-letters", "list", "--status", "discarded")
+    assert [(each["reason"], each["letters"]) for each in told["dead_letters"]] == [("INVALID_UTF8", 1)]
+
+
+@pytest.mark.long
 def test_dead_letters_that_are_given_up(goes_on):
     shop = goes_on
     asked = ("dead-letters", "discard", "orders", "--reason", "INVALID_UTF8")

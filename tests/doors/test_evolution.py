@@ -77,6 +77,27 @@ class Orders:
         return sorted((row["kafka_offset"], row["reason"], row["field"]) for row in rows_of(place))
 
 
+def test_new_fields_come_into_the_table_with_their_first_record(orders):
+    orders.declare('"id bigint, place struct<city string>"', "{on_new_column: evolve}")
+    counts = orders.run(
+        {"id": 1, "place": {"city": "Ulm"}},
+        {"id": 2, "colour": "red", "place": {"city": "Ulm", "zip": "89073"}},
+        b"not JSON",
+        {"id": 4, "colour": 5, "tags": [{"a": 1}]},
+    )
+    assert orders.evolved == [
+        ("adds column colour string", "adds place.zip string", "adds column tags array<struct<a:bigint>>")
+    ]
+    assert (counts.written, counts.dead_lettered) == (3, 1)
+    assert orders.rows("id", "place", "colour", "tags") == [
+        (1, {"city": "Ulm", "zip": None}, None, None),
+        (2, {"city": "Ulm", "zip": "89073"}, "red", None),
+        (4, None, "5", [{"a": 1}]),
+    ]
+    assert orders.letters() == [(2, "INVALID_JSON", None)]
+
+
+@pytest.mark.long
 def test_new_fields_come_before_their_records_and_none_is_lost(orders):
     orders.declare('"id bigint, place struct<city string>"', "{on_new_column: evolve}")
     orders.run({"id": 1, "place": {"city": "Ulm"}})
@@ -188,28 +209,44 @@ def test_numbers_widen_their_column_where_delta_can_and_else_are_refused_or_resc
     ]
 
 
-@pytest.mark.parametrize(
-    ("policy", "column", "document", "said"),
-    [
-        # Another thing that is wrong with it is no reason to stop.
-        ("on_new_column", "place", {"id": "1", "place": {"zip": 1}}, "a field is not in the schema, /place/zip"),
-        ("on_type_change", "id", {"id": "1"}, "a value does not fit its column, id"),
-        ("on_missing_column", "id", {"id": None}, "a column is missing, id"),
-    ],
-)
+# Policy, its column, a document that stops the flow, and what is said.
+MAY_FAIL = [
+    # Another thing that is wrong with it is no reason to stop.
+    ("on_new_column", "place", {"id": "1", "place": {"zip": 1}}, "a field is not in the schema, /place/zip"),
+    ("on_type_change", "id", {"id": "1"}, "a value does not fit its column, id"),
+    ("on_missing_column", "id", {"id": None}, "a column is missing, id"),
+]
+# What the hint offers in place of fail.
+OTHER = {"on_new_column": "evolve", "on_type_change": "widen", "on_missing_column": "null"}
+
+
+@pytest.mark.parametrize(("policy", "column", "document", "said"), MAY_FAIL)
+def test_a_first_batch_that_makes_the_flow_fail_is_not_written(orders, policy, column, document, said):
+    orders.declare('"id bigint, place struct<city string>"', f"{{columns: {{{column}: {{{policy}: fail}}}}}}")
+    with pytest.raises(FlowsFailed) as stopped:
+        orders.run({"id": 2}, b"broken", document)
+    assert str(stopped.value.__cause__) == (
+        f"[SCHEMA_CHANGED] flow orders: {said}: {orders.topic}-0 offset 2; the batch was not written\n"
+        "  at: rivermouth.yml:5\n"
+        f"  hint: evolution: {{{policy}: {OTHER[policy]}}}, then: rivermouth run orders"
+    )
+    assert orders.rows("id") == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("policy", "column", "document", "said"), MAY_FAIL)
 def test_a_flow_that_may_fail_writes_nothing_of_that_batch(orders, policy, column, document, said):
     orders.declare('"id bigint, place struct<city string>"', f"{{columns: {{{column}: {{{policy}: fail}}}}}}")
     orders.run({"id": 1, "place": {"city": "Ulm"}})
     with pytest.raises(FlowsFailed) as stopped:
         orders.run({"id": 2}, b"broken", document)
-    other = {"on_new_column": "evolve", "on_type_change": "widen", "on_missing_column": "null"}[policy]
     assert str(stopped.value.__cause__) == (
         f"[SCHEMA_CHANGED] flow orders: {said}: {orders.topic}-0 offset 3; the batch was not written\n"
         "  at: rivermouth.yml:5\n"
-        f"  hint: evolution: {{{policy}: {other}}}, then: rivermouth run orders"
+        f"  hint: evolution: {{{policy}: {OTHER[policy]}}}, then: rivermouth run orders"
     )
     assert orders.rows("id") == [(1,)]
-    orders.declare('"id bigint, place struct<city string>"', f"{{{policy}: {other}}}")
+    orders.declare('"id bigint, place struct<city string>"', f"{{{policy}: {OTHER[policy]}}}")
     counts = orders.run()
     refused = policy != "on_missing_column"
     assert (counts.written, counts.dead_lettered) == (2 - refused, 1 + refused)
@@ -242,6 +279,16 @@ def test_an_inferred_schema_grows_by_itself_but_for_what_is_pinned(orders):
     assert orders.spark_rows("rough")[-1] == (0.12345678901234568,)
 
 
+def test_a_crash_between_the_kept_schema_and_a_new_table_is_made_up_for(orders):
+    orders.declare('"id bigint"', "{on_new_column: evolve}")
+    with mock.patch.object(evolve, "change_table", side_effect=RuntimeError("cut")), pytest.raises(FlowsFailed):
+        orders.run({"id": 2, "new": "x"})
+    assert orders.rows("id") == []
+    orders.run()
+    assert orders.rows("id", "new") == [(2, "x")]
+
+
+@pytest.mark.long
 def test_a_crash_between_the_kept_schema_and_the_table_is_made_up_for(orders):
     orders.declare('"id bigint"', "{on_new_column: evolve}")
     orders.run({"id": 1})
@@ -252,6 +299,7 @@ def test_a_crash_between_the_kept_schema_and_the_table_is_made_up_for(orders):
     assert orders.rows("id", "new") == [(1, None), (2, "x")]
 
 
+@pytest.mark.long
 def test_an_error_between_the_kept_schema_and_the_table_is_tried_again(orders):
     orders.declare('"id bigint"', "{on_new_column: evolve}")
     real, errors = evolve.change_table, [RuntimeError("cut")]

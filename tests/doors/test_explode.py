@@ -290,6 +290,15 @@ def test_of_an_inferred_schema_the_same_is_exploded_as_of_a_declared_one(project
     assert code == 0, said
 
 
+def test_a_policy_judges_each_element(project):
+    project.write(ORDER, "explode: '*'", "evolution: {on_new_column: dead_letter}")
+    project.send(b'[{"id": 1, "new": 1}, {"id": 2}]')
+    assert project.say("run")[0] == 0
+    assert project.letters("kafka_position", "reason", "field") == [(0, 0, "FIELD_UNDECLARED", "/new")]
+    assert project.rows("id") == [(0, 2)]
+
+
+@pytest.mark.long
 def test_policies_that_leave_columns_as_they_are_judge_each_element(project):
     project.write(ORDER, "explode: '*'", "evolution: {on_new_column: dead_letter}")
     project.send(b'[{"id": 1, "new": 1}, {"id": 2}]')

@@ -63,6 +63,23 @@ def send(broker, orders):
     return send
 
 
+def test_a_failure_is_shown_and_breaks_the_check(say_over, send, orders, tmp_path):
+    send('{"amount": 1}', '{"amount": -1}')
+    assert say_over(PROJECT, "run", action="fail")[0] == 1
+    kept = json.loads((tmp_path / "lake/_rivermouth/failures/orders.json").read_text())
+    assert (kept["flow"], kept["code"]) == ("orders", "EXPECTATION_FAILED")
+    code, out, err = say_over(PROJECT, "status", action="fail")
+    assert (code, err) == (0, "")
+    first, _, third, *_ = out.splitlines()
+    assert re.fullmatch(r"orders: its last run failed at [\d-]{10} [\d:]{8} UTC: .*; the batch was not written", first)
+    assert f"[EXPECTATION_FAILED] flow orders: expectation 'positive' failed at {orders}-0 offset 1; " in first
+    assert third == "  hint: rivermouth run orders, once the record is explained; or action: dead_letter"
+    code, out, _ = say_over(PROJECT, "status", "--check", "--output", "json", action="fail")
+    broken = json.loads(out)["check"]["broken"]
+    assert (code, [(each["flow"], each["rule"]) for each in broken]) == (1, [("orders", "last_run")])
+
+
+@pytest.mark.long
 def test_a_failure_is_shown_until_the_flow_works_again(say_over, send, orders, tmp_path):
     send('{"amount": 1}', '{"amount": -1}')
     code, _, _ = say_over(PROJECT, "run", action="fail")
@@ -99,6 +116,20 @@ def test_a_failure_is_shown_until_the_flow_works_again(say_over, send, orders, t
     )
 
 
+def test_many_dead_letters_are_told_loudly_by_the_run_and_by_status(say_over, send):
+    send("{", "{", '{"amount": "x"}', '{"amount": -1}', '{"amount": 1000}')
+    code, out, err = say_over(PROJECT, "run", action="dead_letter")
+    assert code == 0
+    (warning,) = [line for line in err.splitlines() if "WARNING" in line]
+    assert warning.startswith("orders: WARNING: 4 of 5 records went to the dead letters: 2 ")
+    assert warning.endswith("; to see them: rivermouth dead-letters show orders")
+    assert out.splitlines()[-1] == "orders: 1 dropped (expectation small 1)"
+    code, out, _ = say_over(PROJECT, "status", action="dead_letter")
+    assert "  so far: 5 consumed, 0 written, 1 dropped (expectation small 1), 4 dead-lettered\n" in out
+    assert "  warning: 4 of 5 records are dead letters; to see them: rivermouth dead-letters show orders\n" in out
+
+
+@pytest.mark.long
 def test_many_dead_letters_are_told_loudly_and_drops_with_their_reason(say_over, send):
     send("{", "{", '{"amount": "x"}', '{"amount": -1}', '{"amount": 1000}')
     code, out, err = say_over(PROJECT, "run", action="dead_letter")

@@ -100,6 +100,7 @@ def test_a_topic_that_is_missing_and_offsets_that_are_not_there(shop):
     assert "others: done, 1 batch" in shop.types(hint)
 
 
+@pytest.mark.long
 def test_a_broker_that_is_not_there(shop):
     port = free_port()
     shop.edit(f'"{shop.servers}"', f"localhost:{port}")

@@ -99,6 +99,13 @@ def test_what_the_columns_do_not_give_is_refused(sink, detail, hint, say):
     )
 
 
+def test_columns_that_are_excluded_anyway_may_be_named_as_those_that_make_no_version(say):
+    sink = "keys: id, sequence_by: seq, except_columns: [op, tags], track_history_except_columns: [op, tags, v]"
+    code, _out, err = say(sink, "validate")
+    assert code == 0, err
+
+
+@pytest.mark.long
 def test_a_column_that_is_excluded_anyway_may_be_named_as_one_that_makes_no_version(say, send, versions):
     sink = (
         "keys: id, sequence_by: seq, apply_as_deletes: op = 'D', except_columns: [op, tags, a note], "

@@ -52,6 +52,20 @@ def test_a_form_without_its_column_is_refused_before_anything_is_read(project):
     ) in said
 
 
+def test_times_by_a_pattern_and_documents_in_strings_where_the_schema_is_inferred(project):
+    settings = "schema_hints: 'at timestamp', timestamp_format: dd.MM.yyyy, documents_in_strings: payload"
+    project.write(f"format: {{type: json, schema: infer, {settings}}}")
+    project.send(
+        b'{"id":1,"at":"31.01.2026","other":"31.01.2026","payload":"{\\"amount\\": 1}"}', b'{"id":2,"payload":"{"}'
+    )
+    code, said = project.say("run")
+    assert code == 0, said
+    at = dt.datetime(2026, 1, 31, tzinfo=dt.UTC)
+    assert project.rows("id", "at", "other", "payload") == [(0, 1, at, "31.01.2026", {"amount": 1})]
+    assert project.letters("reason", "field") == [(1, "INVALID_JSON", "payload")]
+
+
+@pytest.mark.long
 def test_times_by_a_pattern_where_the_schema_is_inferred_and_grows(project):
     settings = "type: json, schema: infer, schema_hints: 'at timestamp', timestamp_format: dd.MM.yyyy"
     project.write("format: {" + settings + "}", "evolution: {on_type_change: widen_or_rescue}")
@@ -116,6 +130,7 @@ NO_DECIMAL = "a string that is no decimal number"
 PAYLOAD = "struct<amount:decimal(10,2),note:string>"
 
 
+@pytest.mark.long
 def test_documents_in_strings_are_inferred_and_grow(project):
     project.write(
         "format: {type: json, schema: infer, documents_in_strings: payload}",

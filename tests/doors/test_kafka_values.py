@@ -215,6 +215,18 @@ has; the batch was not written to the topic
 """
 
 
+def test_a_row_without_a_value_stops_the_sink_and_stays_in_the_table(project, topic):
+    strict = {**ORDER, "fields": [ORDER["fields"][0], {"name": "shop", "type": "string"}]}
+    (project.folder / "orders.avsc").write_text(json.dumps(strict))
+    project.send(b'{"id": 1, "shop": "north"}', b'{"id": 2}')
+    sink = f"topic: {topic()}, key: id, format: {{type: avro, schema: orders.avsc}}"
+    project.write("http://localhost:1", orders=(sink, ()))
+    code, told = project.say("run")
+    assert (code, NO_VALUE in told) == (1, True), told
+    assert len(project.kept("orders")) == 2
+
+
+@pytest.mark.long
 def test_a_row_without_a_value_stays_in_the_table_until_the_schema_takes_it(project, topic):
     out = topic()
     strict = {**ORDER, "fields": [ORDER["fields"][0], {"name": "shop", "type": "string"}]}

@@ -171,6 +171,7 @@ def test_a_key_of_one_value_is_a_column_of_its_type_and_the_key_of_the_table(pro
         assert project.say("audit")[0] == 0
 
 
+@pytest.mark.long
 def test_a_key_of_one_value_finds_the_row_by_the_column_that_is_the_key(project):
     project.write(
         'format: {type: json, schema: "id bigint, amount int"}',
@@ -237,7 +238,7 @@ def test_values_are_of_no_schema_that_is_for_keys(project):
 CONTENT = descriptor_set({"Key": ["int64 id = 1", "string shop = 2"], "Order": ["int32 amount = 1"]})
 
 
-@pytest.fixture(params=[pytest.param("descriptor", marks=pytest.mark.long), "registry"])
+@pytest.fixture(params=["descriptor", "registry"])
 def protobuf_keys(request, project):
     """How keys in Protobuf are described, the registry's line in the project, and what stands before each key."""
     if request.param == "descriptor":
@@ -249,6 +250,7 @@ def protobuf_keys(request, project):
         yield "framing: confluent, subject: orders-key, version: 1", line, framed(number, b"\0")
 
 
+@pytest.mark.long
 def test_keys_in_protobuf_are_structs_and_tell_beside_values_why_they_are_refused(project, protobuf_keys):
     described, registry, head = protobuf_keys
     (project.folder / "shop.desc").write_bytes(CONTENT)
@@ -362,6 +364,7 @@ def test_a_key_that_is_no_text_is_told_what_it_may_be(project):
     ]
 
 
+@pytest.mark.long
 def test_a_column_with_any_name_orders_and_deletes(project):
     schema = "'`@id` bigint, `@timestamp` bigint, `is-gone` boolean'"
     sink = '{type: upsert, keys: ["@id"], sequence_by: "@timestamp", apply_as_deletes: is-gone}'

@@ -113,6 +113,7 @@ def ended(out):
     return {each["flow"]: each["counts"]["consumed"] for each in flows}
 
 
+@pytest.mark.long
 def test_each_topic_has_its_table(say, topic, prefix, tmp_path, send, delete, ids):
     eu, us, more = topic(name=f"{prefix}.eu"), topic(name=f"{prefix}-us", partitions=2), f"{prefix}.more"
     send(eu, 1, 2, "broken")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rivermouth.errors import ProjectInvalid, ProjectNotFound, ProjectProblems, RivermouthError
@@ -170,10 +170,27 @@ def judged(text: str) -> list[str]:
     return [str(problem) for problem in problems]
 
 
-@given(
-    st.integers(0, len(STARTER)), st.integers(0, 3), st.text("\t\n \"'#&*,-:<>?@[]`{|}!%0aé\\\ufeff\x7f", max_size=3)
+# Where, how much of the file is cut out, and what is typed there.
+SLIPS = (
+    st.integers(0, len(STARTER)),
+    st.integers(0, 3),
+    st.text("\t\n \"'#&*,-:<>?@[]`{|}!%0aé\\\ufeff\x7f", max_size=3),
 )
+
+
+@settings(max_examples=25)
+@given(*SLIPS)
+def test_law_some_slips_are_told_with_a_line_of_the_file(position, cut, typed):
+    is_told_with_a_line(position, cut, typed)
+
+
+@pytest.mark.long
+@given(*SLIPS)
 def test_law_a_slip_anywhere_is_told_with_a_line_of_the_file(position, cut, typed):
+    is_told_with_a_line(position, cut, typed)
+
+
+def is_told_with_a_line(position, cut, typed):
     text = STARTER[:position] + typed + STARTER[position + cut :]
 
     for told in judged(text):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rivermouth.names import COORDINATES, METADATA_COLUMNS
@@ -171,8 +172,19 @@ def specs(draw):
     )
 
 
+@settings(max_examples=10)
+@given(specs())
+def test_law_what_is_written_of_a_few_loads_back_to_equal_specs(spec):
+    loads_back(spec)
+
+
+@pytest.mark.long
 @given(specs())
 def test_law_what_is_written_loads_back_to_an_equal_spec(spec):
+    loads_back(spec)
+
+
+def loads_back(spec):
     text = to_yaml(spec)
     loaded, problems = validate_document(yaml_source.read(text, "rivermouth.yml"), "rivermouth.yml")
 

@@ -117,6 +117,18 @@ def told(content):
     return base64.b64encode(file.SerializeToString()).decode()
 
 
+def test_a_subject_without_a_protobuf_schema_is_refused(project):
+    with SchemaRegistry(login=True) as registry:
+        registry.register("avro", {"type": "string"})
+        login = f'schema_registry: {{url: "{registry.url}", username: {USERNAME}, password: "{PASSWORD}"}}'
+        project.write(schema="framing: confluent, subject: avro, version: 1", registry=login)
+        assert project.say("validate")[1].startswith(
+            "[SCHEMA_REGISTRY_FAILED] the schema registry does not serve: it has no Protobuf schema as version 1 of "
+            "subject avro; no record was refused for it\n"
+        )
+
+
+@pytest.mark.long
 def test_records_of_confluent_with_the_schema_of_a_registry(project):
     base = descriptor_set({"Money": ["int64 cents = 1"]})
     fields = ["int32 id = 1", "Money paid = 2"]

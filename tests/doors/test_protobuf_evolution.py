@@ -112,6 +112,20 @@ def test_a_new_writer_between_old_ones_brings_its_fields_into_the_table(shop):
     assert shop.say("audit", "orders")[0] == 0
 
 
+def test_a_flow_that_may_fail_writes_nothing_of_a_batch_with_a_new_field(shop):
+    shop.write("{on_new_column: fail}")
+    code, said = shop.run(first(1), (SECOND, {"id": 2, "place": {"city": "Ulm"}}), second(3))
+    assert code == 1
+    assert (
+        f"[SCHEMA_CHANGED] flow orders: a field is not in the schema, place.zip: {shop.topic}-0 offset 2; "
+        "the batch was not written\n"
+        "  at: rivermouth.yml:5\n"
+        "  hint: evolution: {on_new_column: evolve}, then: rivermouth run orders"
+    ) in said
+    assert shop.rows("id") == []
+
+
+@pytest.mark.long
 def test_a_flow_that_may_fail_stops_at_a_field_that_has_a_value(shop):
     shop.write("{on_new_column: fail}")
     code, said = shop.run(first(1), (SECOND, {"id": 2, "place": {"city": "Ulm"}}))

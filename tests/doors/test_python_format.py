@@ -191,6 +191,7 @@ def orders(value):
 """
 
 
+@pytest.mark.long
 def test_a_record_that_is_left_out_deletes_nothing_and_meets_no_expectation(project):
     schema, sink = "id bigint, amount bigint", "    sink: {type: upsert, keys: [id], sequence_by: amount}"
     checks = "    expectations: [{name: positive, condition: amount > 0, action: fail}]"
@@ -218,6 +219,7 @@ def orders(value):
 """
 
 
+@pytest.mark.long
 def test_a_function_that_changes_its_mind_loses_nothing(project, tmp_path):
     (tmp_path / "known").touch()
     project.write("", FICKLE.format(), "id bigint")
@@ -259,6 +261,7 @@ def test_one_topic_without_a_file_and_a_replay_after_the_function_is_mended(proj
     assert project.rows("id", "said") == [(1, f"{project.topic} b'k'"), (2, f"{project.topic} b'k'")]
 
 
+@pytest.mark.long
 def test_a_flow_over_a_table_has_the_headers_that_it_keeps(project):
     code = "def orders(value, *, topic, headers):\n    return {'said': f'{topic} {value} {headers}'}\n"
     more = f"""\

@@ -65,6 +65,7 @@ def consumed(out):
     return {each["flow"]: each["counts"]["consumed"] for each in json.loads(out.splitlines()[-1])["flows"]}
 
 
+@pytest.mark.long
 def test_each_value_has_its_table_and_what_names_none_has_one_more(say, send, ids, tmp_path):
     for command in ("plan", "run"):
         code, _, err = say(command, "events")
@@ -122,6 +123,24 @@ def test_each_value_has_its_table_and_what_names_none_has_one_more(say, send, id
     assert out.count("every record is in exactly one place") == 4
     for whole in ("bronze/events/_delta_log", "events/_rest/_delta_log"):
         assert (tmp_path / "lake" / whole).is_dir()
+
+
+def test_values_that_a_condition_picks_have_their_tables_and_what_names_none_has_one_more(say, send, ids):
+    some = {"where": ", where: kafka_offset > 0"}
+    code, _, err = say("run", "events", **some)
+    assert code == 1
+    assert err.removeprefix("events: failed: ").splitlines()[:3] == [
+        "[SOURCE_NOT_MADE] flow events: its source, table bronze.events, is not made yet; nothing was read",
+        "  at: rivermouth.yml:11",
+        "  hint: rivermouth run raw",
+    ]
+    send({"event": "conn", "id": 0}, {"event": "conn", "id": 1}, {"event": "dns", "id": 2}, {"id": 4}, "not JSON")
+    code, out, err = say("run", "--output", "json", **some)
+    assert code == 0, err
+    assert consumed(out) == {"raw": 5, "events._rest": 2, "events.conn": 1, "events.dns": 1}
+    assert (ids("conn"), ids("dns"), ids("_rest")) == ([1], [2], [4])
+    letters = json.loads(say("dead-letters", "list", "events", "--output", "json", **some)[1])["dead_letters"]
+    assert {each["flow"]: each["letters"] for each in letters} == {"events._rest": 1}
 
 
 @pytest.mark.long
@@ -228,6 +247,7 @@ def test_a_value_that_appears_while_the_flow_follows_is_read_from_its_beginning(
     )
 
 
+@pytest.mark.long
 def test_a_condition_picks_rows_of_the_source(say, send, ids):
     send({"event": "conn", "id": 1}, {"event": "dns", "id": 2}, {"event": "conn", "id": 3})
     some = {"where": ", where: kafka_offset > 0 AND event <> 'dns'"}

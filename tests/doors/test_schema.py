@@ -237,6 +237,18 @@ def test_a_flow_infers_once_keeps_and_updates(spark, shop):
     )
 
 
+def test_ingest_alone_infers_keys_and_saves(spark, shop):
+    shop.send((b"a", b'{"id": 1}'), (b"b", b'{"id": 2}'), (b"b", None), (b"x", b"no"))
+    place = (*shop.place, "--lake", "./lake", "--maintenance", "never")
+    code, _, err = shop.say("ingest", shop.topic, *place, "--save")
+    assert code == 0, err
+    assert "  format:            json: the schema is inferred\n" in err
+    table = shop.folder / f"lake/silver/{shop.topic.replace('-', '_')}"
+    assert [(row["kafka_key"], row["id"]) for row in rows_of(table)] == [("a", 1)]
+    assert "format: {type: json, schema: infer}" in (shop.folder / "rivermouth.yml").read_text()
+
+
+@pytest.mark.long
 def test_ingest_alone_does_the_classic_job_and_again_on_the_next_day(spark, shop):
     shop.send((b"a", b'{"id": 1}'), (b"b", b'{"id": 2}'), (b"x", b"no"))
     place = (*shop.place, "--lake", "./lake", "--maintenance", "never")

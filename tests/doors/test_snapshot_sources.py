@@ -171,6 +171,21 @@ def test_a_flow_that_follows_carries_versions_as_they_come(with_table):
     assert stock.rows("id") == [(1,)]
 
 
+def test_the_newest_file_by_the_version_in_its_name_is_the_table(stock):
+    folder = stock.folder / "exports"
+    folder.mkdir()
+    stock.write('{files: "exports/stock-{version}.json"}', schema="id int, note string")
+    (folder / "stock-2026-02-01T0300.json").write_text(json.dumps([{"id": 1}]))
+    (folder / "stock-2026-01-31.json").write_text(json.dumps([{"id": 1, "note": "a"}, {"id": 2}]))
+    (folder / "stock-2026-02-01.json").write_text(json.dumps([{"id": 1}, {"id": 1}]))
+    (folder / "stock-202602020000.json").write_text(json.dumps([{"id": 3, "note": 1.10}]))
+    (folder / "stock-new.json").write_text("nothing")
+    stock.run()
+    assert stock.letters() == [(20260201, "KEY_TWICE", None)]
+    assert stock.rows("id", "note", "kafka_offset") == [(3, "1.1", 202602020000)]
+
+
+@pytest.mark.long
 def test_files_are_snapshots_by_the_version_in_their_name(stock):
     folder = stock.folder / "exports"
     folder.mkdir()

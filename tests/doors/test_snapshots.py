@@ -112,6 +112,16 @@ def state(at, /, **values):
     return {"at": at, "items": [{"id": int(name[1:]), "v": value} for name, value in values.items()]}
 
 
+def test_the_newest_snapshot_of_a_batch_is_the_table_and_a_broken_one_deletes_nothing(say, send, rows):
+    broken = {"at": 50, "items": [{"id": 1}, {"id": 1}]}
+    send(state(10, r1=1, r2=2), state(30, r2=3, r3=3), state(20, r1=9, r4=9), broken, {"at": 60})
+    code, _out, err = say(SINK, "run")
+    assert code == 0, err
+    assert "stock: batch 1: 5 consumed, 3 written, 2 dead-lettered" in err
+    assert rows("id", "v", "__sequence", "kafka_offset") == [(2, 3, 30, 1), (3, 3, 30, 1)]
+
+
+@pytest.mark.long
 def test_the_table_is_the_newest_snapshot(say, send, rows):
     """That a snapshot which comes again changes nothing is a law of them."""
     send(state(10, r1=1, r2=2), state(30, r2=3, r3=3), state(20, r1=9, r4=9))

@@ -317,6 +317,7 @@ def test_a_batch_that_always_fails_is_cut_down_to_the_range_that_does(scene, top
     assert [event.next_offsets for event in scene.of(BatchRetried)][:3] == [64, 64, 32]
 
 
+@pytest.mark.long
 def test_an_expectation_that_may_not_fail_stops_the_flow_before_the_batch_is_written(scene, topic):
     name = topic()
     produce(scene.bootstrap_servers, name, 30)
@@ -333,6 +334,7 @@ def test_an_expectation_that_may_not_fail_stops_the_flow_before_the_batch_is_wri
     assert scene.of(BatchRetried) == []
 
 
+@pytest.mark.long
 def test_max_offsets_bounds_every_batch_of_a_drain(scene, topic):
     name = topic(partitions=2)
     produce(scene.bootstrap_servers, name, 25, partition=0)

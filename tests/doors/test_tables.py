@@ -134,6 +134,27 @@ def test_what_a_terminal_would_obey_is_printed_as_text(shop):
     assert found[0]["kafka_key"] == "aw=="
 
 
+def test_a_view_of_a_table_is_read_and_what_is_none_is_refused(full, spark):
+    project, session = Project.load(full.file), for_flow(spark)
+    now = dt.datetime.now(dt.UTC)
+    with pytest.raises(VersionMissing, match="is after the table's latest version"):
+        project.read_table("orders", spark=session, timestamp=now + dt.timedelta(days=1))
+    assert project.create_temp_views("silver.orders", spark=session) == {"silver.orders": "silver_orders"}
+    assert sorted(row.id for row in session.sql("SELECT id FROM silver_orders").collect()) == list(range(7))
+    with pytest.raises(TableMissing):
+        project.create_temp_views("bronze.orders", spark=session)
+    full.edit("bronze.orders", "silver_orders.x")
+    full.edit("gold.orders", "silver.orders_x")
+    with pytest.raises(ViewsCollide) as found:
+        Project.load(full.file).create_temp_views("raw", "keyed", spark=session)
+    assert str(found.value) == (
+        "[VIEWS_COLLIDE] tables silver_orders.x and silver.orders_x would both be the view silver_orders_x; "
+        "no view was made\n"
+        "  hint: name one of them: project.create_temp_views('silver_orders.x')"
+    )
+
+
+@pytest.mark.long
 def test_python_reads_tables_as_frames_and_as_views(full, spark):
     project, session = Project.load(full.file), for_flow(spark)
     frame = project.read_table("silver.orders", columns=["id"], spark=session)
@@ -151,15 +172,6 @@ def test_python_reads_tables_as_frames_and_as_views(full, spark):
     assert sorted(row.id for row in joined.collect()) == [5, 6]
     with pytest.raises(TableMissing):
         project.create_temp_views("bronze.orders", spark=session)
-    full.edit("bronze.orders", "silver_orders.x")
-    full.edit("gold.orders", "silver.orders_x")
-    with pytest.raises(ViewsCollide) as found:
-        Project.load(full.file).create_temp_views("raw", "keyed", spark=session)
-    assert str(found.value) == (
-        "[VIEWS_COLLIDE] tables silver_orders.x and silver.orders_x would both be the view silver_orders_x; "
-        "no view was made\n"
-        "  hint: name one of them: project.create_temp_views('silver_orders.x')"
-    )
 
 
 def test_an_older_version_is_read_by_number_and_time(full):
@@ -329,6 +341,14 @@ def test_partitions_and_zorder_are_optimized_alone(full):
     assert report["after"]["files"] == len(list((full.folder / "lake/silver/orders/day=0").glob("*.parquet"))) + 1
 
 
+def test_a_vacuum_that_a_running_flow_may_feel_is_refused(full):
+    places = Project.load(full.file).places("orders")
+    with Lease(LocalFiles(), places.lease_file, flow="orders", table=places.table):
+        code, _, err = full.say("tables", "vacuum", "orders", "--retain", "0h", "--even-below-168-hours")
+    assert (code, err.split()[0]) == (1, "[TABLE_BUSY]")
+
+
+@pytest.mark.long
 def test_a_table_of_a_running_flow_is_not_vacuumed_of_what_it_may_need(full):
     places = Project.load(full.file).places("orders")
     with Lease(LocalFiles(), places.lease_file, flow="orders", table=places.table):

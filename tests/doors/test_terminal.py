@@ -129,6 +129,26 @@ def lines_with(text, said):
     return [line for line in said.splitlines() if text in line]
 
 
+def test_a_run_its_dead_letters_and_its_status(shop, terminal, monkeypatch, capsys):
+    said = terminal.say("run", "strict")
+    assert is_obeyed(said) == []
+    for line in (
+        "strict: new table",
+        "strict: batch 1: 1 consumed, 0 written, 1 dead-lettered, ",
+        "strict: done, 1 batch",
+    ):
+        assert line in said
+    counted = terminal.say("dead-letters", "list")
+    assert is_text(counted)
+    assert len(lines_with(f"FIELD_UNDECLARED  /{SHOWN}", counted)) == 1
+    monkeypatch.setenv("COLUMNS", str(NARROW))
+    narrow = terminal.say("status", "strict")
+    assert invoke(["status", "strict"]) == 0
+    words = capsys.readouterr().out.split()
+    assert narrow.split()[-len(words) :] == words
+
+
+@pytest.mark.long
 def test_dead_letters(shop, terminal):
     terminal.json("run", "strict", "own")
     counted = terminal.say("dead-letters", "list")
@@ -142,6 +162,7 @@ def test_dead_letters(shop, terminal):
     assert told["dead_letters"][0]["field"] == f"/{NAME}"
 
 
+@pytest.mark.long
 def test_a_policy_that_stops_the_flow(shop, terminal):
     said = terminal.say("run", "stops", code=1)
     assert is_obeyed(said) == []
@@ -152,6 +173,16 @@ def test_a_policy_that_stops_the_flow(shop, terminal):
     assert told["code"] == "FLOWS_FAILED"
 
 
+def test_a_schema_that_grows(shop, terminal):
+    said = terminal.say("run", "grows")
+    assert is_obeyed(said) == []
+    assert len(lines_with(f"grows: schema evolved: version 1 adds column {SHOWN} bigint", said)) == 1
+    shown = terminal.say("schema", "show", "grows")
+    assert is_text(shown)
+    assert shown.splitlines()[1:] == ["  id bigint", f"  {SHOWN} bigint"]
+
+
+@pytest.mark.long
 def test_schemas_that_grow(shop, terminal):
     said = terminal.say("run", "grows")
     assert is_obeyed(said) == []
@@ -171,6 +202,7 @@ def test_schemas_that_grow(shop, terminal):
     assert told["changes"] == [f"adds column {NAME} bigint"]
 
 
+@pytest.mark.long
 def test_schemas_that_are_inferred(shop, broker, terminal):
     planned = terminal.say("plan", "inferred")
     assert is_text(planned)
@@ -418,6 +450,7 @@ def test_what_takes_its_time_is_shown_with_seconds_and_its_line_stays(terminal):
     assert said.rstrip().splitlines()[-1].endswith("starting Spark … 1 s") or "starting Spark … 1 s\n" in said
 
 
+@pytest.mark.long
 def test_the_lines_that_others_see_are_there_on_a_terminal(shop, terminal, monkeypatch, capsys):
     said = terminal.say("run", "strict")
     for line in (

@@ -33,6 +33,21 @@ def project(tmp_path, monkeypatch, capsys, broker, topic, spark):
     return found
 
 
+def test_documents_of_any_shape_are_a_column(project):
+    project.write('format: {type: json, schema: "id bigint, payload variant, more array<struct<v:variant>>"}')
+    project.run(
+        {"id": 1, "payload": {"a": [1, "x", None]}, "more": [{"v": 1}, {}]},
+        {"id": 3, "payload": None},
+        b'{"id": 4, "payload": {"n": 1e400}}',
+    )
+    assert project.table("id", "to_json(payload)", "to_json(more)") == [
+        (1, '{"a":[1,"x",null]}', '[{"v":1},{}]'),
+        (3, None, None),
+    ]
+    assert project.letters("reason", "field", "message") == [(2, "FIELD_TYPE", "payload", RANGE)]
+
+
+@pytest.mark.long
 def test_documents_of_any_shape_are_a_column_and_what_it_cannot_hold_a_dead_letter(project):
     project.write('format: {type: json, schema: "id bigint, payload variant, more array<struct<v:variant>>"}')
     project.run(
@@ -65,6 +80,17 @@ def test_documents_of_any_shape_are_a_column_and_what_it_cannot_hold_a_dead_lett
     assert project.table("id", "CAST(z AS string)")[-1] == (7, "[{}]")
 
 
+def test_a_hint_pins_the_part_of_any_shape(project):
+    project.write('format: {type: json, schema: infer, schema_hints: "payload variant"}')
+    project.run({"id": 1, "payload": {"a": 1}, "seen": True}, {"id": 2, "payload": "text"}, {"id": 3})
+    assert project.table("id", "CAST(payload AS string)", "seen") == [
+        (1, '{"a":1}', True),
+        (2, "text", None),
+        (3, None, None),
+    ]
+
+
+@pytest.mark.long
 def test_a_hint_pins_the_part_of_any_shape_and_the_rest_grows(project):
     project.write('format: {type: json, schema: infer, schema_hints: "payload variant"}')
     project.run({"id": 1, "payload": {"a": 1}}, {"id": 2, "payload": "text"}, {"id": 3})
@@ -91,6 +117,19 @@ def test_a_hint_pins_the_part_of_any_shape_and_the_rest_grows(project):
     assert project.table("id", "variant_get(payload, '$.k5999.v', 'int')", "later")[4] == (5, 5999, 1.5)
 
 
+def test_what_a_variant_column_cannot_hold_is_rescued(project):
+    project.write(
+        'format: {type: json, schema: "id bigint, payload variant"}',
+        "evolution: {on_new_column: rescue, on_type_change: rescue}",
+    )
+    project.run({"id": 1, "payload": {"a": 1}, "x": 1}, b'{"id": 2, "payload": {"n":  1e999}}')
+    assert project.table("id", "CAST(payload AS string)", "_rescued") == [
+        (1, '{"a":1}', '{"/x":1}'),
+        (2, None, '{"/payload":{"n":  1e999}}'),
+    ]
+
+
+@pytest.mark.long
 def test_policies_of_evolution_say_nothing_of_what_is_within(project):
     project.write(
         'format: {type: json, schema: "id bigint, payload variant"}',

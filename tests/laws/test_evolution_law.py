@@ -38,8 +38,19 @@ def after(schema, records):
 
 
 @given(RECORDS, st.lists(st.integers(0, 12), max_size=3))
+@settings(max_examples=40)
+def test_by_a_few_records_a_schema_only_grows_and_only_once(values, cuts):
+    it_only_grows_and_only_once(values, cuts)
+
+
+@pytest.mark.long
+@given(RECORDS, st.lists(st.integers(0, 12), max_size=3))
 @settings(max_examples=200)
 def test_a_schema_only_grows_and_only_once(values, cuts):
+    it_only_grows_and_only_once(values, cuts)
+
+
+def it_only_grows_and_only_once(values, cuts):
     records, schema = placed(values), T.StructType([])
     for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), 12], strict=True):
         growth = after(schema, records[start:end])
@@ -84,8 +95,19 @@ ALIKE = st.fixed_dictionaries({}, optional={**KINDS, "e": SOME, "f": st.lists(MO
 
 
 @given(st.lists(ALIKE, max_size=8), st.integers(1, 4), st.randoms(use_true_random=False))
+@settings(max_examples=40)
+def test_a_few_documents_of_one_kind_make_the_same_schema_in_any_order_and_all_at_once(documents, size, order):
+    they_make_the_same_schema(documents, size, order)
+
+
+@pytest.mark.long
+@given(st.lists(ALIKE, max_size=8), st.integers(1, 4), st.randoms(use_true_random=False))
 @settings(max_examples=200)
 def test_documents_of_one_kind_make_the_same_schema_in_any_order_and_all_at_once(documents, size, order):
+    they_make_the_same_schema(documents, size, order)
+
+
+def they_make_the_same_schema(documents, size, order):
     values = [json.dumps(each).encode() for each in documents]
     whole = sorted_by_name(after(T.StructType([]), placed(values)).schema)
     order.shuffle(values)
@@ -129,9 +151,10 @@ CASES = st.tuples(
 )
 
 
-def test_a_table_follows_whatever_its_schema_grows_to_and_what_is_computed_stays(spark):
+@pytest.mark.parametrize("number", [2, pytest.param(12, marks=pytest.mark.long)])
+def test_a_table_follows_whatever_its_schema_grows_to_and_what_is_computed_stays(spark, number):
     held = 0
-    for batches, computed in [*gathered(CASES, 12), ([[{"a": 1 << 63}]], {"a / 2 AS half"})]:
+    for batches, computed in [*gathered(CASES, number), ([[{"a": 1 << 63}]], {"a / 2 AS half"})]:
         selected, plain = (
             Flow.model_validate(
                 {

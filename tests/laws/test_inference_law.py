@@ -10,6 +10,7 @@ import re
 from contextlib import suppress
 from decimal import Decimal
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import types as T
@@ -86,9 +87,23 @@ def placed(values):
     return [(("t", index % 3, index), value) for index, value in enumerate(values)]
 
 
-@given(RECORDS, st.integers(0, 12), st.integers(0, 12), st.randoms(use_true_random=False))
+CUTS = (st.integers(0, 12), st.integers(0, 12), st.randoms(use_true_random=False))
+
+
+@given(RECORDS, *CUTS)
+@settings(max_examples=40)
+def test_a_few_parts_merge_to_the_whole_in_any_order_and_grouping(values, one, two, order):
+    parts_merge_to_the_whole(values, one, two, order)
+
+
+@pytest.mark.long
+@given(RECORDS, *CUTS)
 @settings(max_examples=200)
 def test_parts_merge_to_the_whole_in_any_order_and_grouping(values, one, two, order):
+    parts_merge_to_the_whole(values, one, two, order)
+
+
+def parts_merge_to_the_whole(values, one, two, order):
     records = placed(values)
     whole = shape_of(records).told()
     order.shuffle(records)
@@ -113,8 +128,19 @@ def test_parts_merge_to_the_whole_in_any_order_and_grouping(values, one, two, or
 
 
 @given(RECORDS, st.integers(0, 12))
+@settings(max_examples=40)
+def test_what_was_kept_of_a_few_parts_changes_only_to_take_more(values, cut):
+    what_was_kept_changes_only_to_take_more(values, cut)
+
+
+@pytest.mark.long
+@given(RECORDS, st.integers(0, 12))
 @settings(max_examples=150)
 def test_what_was_kept_of_a_part_changes_only_to_take_more(values, cut):
+    what_was_kept_changes_only_to_take_more(values, cut)
+
+
+def what_was_kept_changes_only_to_take_more(values, cut):
     records = placed(values)
     limits = Limits(max_fields=30)
     before, after = schema_of(shape_of(records[:cut], limits)), schema_of(shape_of(records, limits))
@@ -129,8 +155,19 @@ GROWS = Evolution(on_new_column="evolve").settled(infers=True)
 
 
 @given(RECORDS)
+@settings(max_examples=40)
+def test_what_is_open_is_no_column_and_few_documents_that_were_seen_are_not_refused_for_it(values):
+    nothing_is_refused_for_what_is_open(values)
+
+
+@pytest.mark.long
+@given(RECORDS)
 @settings(max_examples=200)
 def test_what_is_open_is_no_column_and_no_document_that_was_seen_is_refused_for_it(values):
+    nothing_is_refused_for_what_is_open(values)
+
+
+def nothing_is_refused_for_what_is_open(values):
     found = schema_of(shape_of(placed(values)), is_open=lambda _field, _column: True)
     assert not any(has_void(each.dataType) for each in found.schema)
     assert len(found.schema) + sum(len(path) == 1 for path in found.open) == len(found.complete)
@@ -156,13 +193,19 @@ def has_void(declared):
     return isinstance(declared, T.NullType)
 
 
-def test_the_schema_takes_every_document_that_was_seen_and_nothing_is_lost_of_others(spark):
-    """Many small topics as columns of one: each generated topic is a field of a document of its own."""
-    topics = gathered(st.lists(VALUES, min_size=2, max_size=6), 40)
+def topics_of(number, number_of_doubles, number_of_times):
+    """Values of so many small topics, each with those that come later."""
+    topics = gathered(st.lists(VALUES, min_size=2, max_size=6), number)
     # Of doubles and times comes what they do not keep.
-    topics += [["0.5", *more] for more in gathered(st.lists(NUMBERS, min_size=2, max_size=6), 15)]
-    times = TEXTS.map(json.dumps)
-    topics += [['"2026-01-31T12:00:00Z"', *more] for more in gathered(st.lists(times, min_size=3, max_size=6), 15)]
+    topics += [["0.5", *more] for more in gathered(st.lists(NUMBERS, min_size=2, max_size=6), number_of_doubles)]
+    times = gathered(st.lists(TEXTS.map(json.dumps), min_size=3, max_size=6), number_of_times)
+    return topics + [['"2026-01-31T12:00:00Z"', *more] for more in times]
+
+
+@pytest.mark.parametrize(("part", "least"), [(4, 2), pytest.param(1, 20, marks=pytest.mark.long)])
+def test_the_schema_takes_every_document_that_was_seen_and_nothing_is_lost_of_others(spark, part, least):
+    """Many small topics as columns of one: each generated topic is a field of a document of its own."""
+    topics = topics_of(40 // part, 15 // part, 15 // part)
     seen, unseen, random_order = [], [], random.Random(7)
     for number, values in enumerate(topics):
         for place, value in enumerate(values):
@@ -179,7 +222,7 @@ def test_the_schema_takes_every_document_that_was_seen_and_nothing_is_lost_of_ot
             assert each.reason or holds(each.data, sent, inferred.schema), f"{value} {each}"
             lost += each.reason is not None
         assert len(inferred.schema) == len(topics) + 1
-    assert lost > 20
+    assert lost > least
     # The same with open fields: each document is taken, and where a column is it says what was sent.
     documents = seen + unseen
     inferred = schema_of(shape_of(placed(documents), Limits()), is_open=lambda _field, _column: True)

@@ -406,8 +406,9 @@ KINDS = ("fitting", "wild", "broken")
 REFUSING = ((documents(), 1500, 300), (wild(), 2500, 500), (broken(), 1500, 20))
 # Whether doubles and timestamps have to keep each digit.
 EXACTLY = (*zip(REFUSING, (False, False, True), strict=True), (REFUSING[0], True))
-# So many times as many in the long suite.
+# So many times as many in the law of many.
 SHORTER = 4
+MIXED, FEW_MIXED, FEW_EXACT = documents() | wild() | broken(), 300, 100
 
 # --- the laws --------------------------------------------------------------------------------------
 
@@ -415,10 +416,15 @@ SHORTER = 4
 @pytest.mark.parametrize(
     ("strategy", "number", "least", "exact"),
     [
-        *((strategy, number // SHORTER, least // SHORTER, exact) for (strategy, number, least), exact in EXACTLY),
-        *(pytest.param(*each, exact, marks=pytest.mark.long) for each, exact in EXACTLY),
+        (MIXED, FEW_MIXED, 25, False),
+        (documents(), FEW_EXACT, 10, True),
+        *(
+            pytest.param(strategy, number // part, least // part, exact, marks=pytest.mark.long)
+            for part in (SHORTER, 1)
+            for (strategy, number, least), exact in EXACTLY
+        ),
     ],
-    ids=[f"{many}{kind}" for many in ("", "many ") for kind in (*KINDS, "exact")],
+    ids=["mixed", "few exact", *(f"{many}{kind}" for many in ("", "many ") for kind in (*KINDS, "exact"))],
 )
 def test_spark_stores_what_python_reads_and_explains_what_it_refuses(spark, strategy, number, least, exact):
     values = gathered(strategy, number)
@@ -444,10 +450,14 @@ def test_spark_stores_what_python_reads_and_explains_what_it_refuses(spark, stra
 @pytest.mark.parametrize(
     ("strategy", "number"),
     [
-        *((strategy, number // SHORTER) for strategy, number, _ in REFUSING),
-        *(pytest.param(strategy, number, marks=pytest.mark.long) for strategy, number, _ in REFUSING),
+        (MIXED, FEW_MIXED),
+        *(
+            pytest.param(strategy, number // part, marks=pytest.mark.long)
+            for part in (SHORTER, 1)
+            for strategy, number, _ in REFUSING
+        ),
     ],
-    ids=[*KINDS, *(f"many {kind}" for kind in KINDS)],
+    ids=["mixed", *(f"{many}{kind}" for many in ("", "many ") for kind in KINDS)],
 )
 def test_our_reader_says_what_sparks_parser_says(spark, strategy, number):
     values, schema = gathered(strategy, number), Json(schema=DDL).schema_as_declared()
@@ -494,7 +504,7 @@ def strung(draw):
     return f"{front}{quoted}{end}".encode("utf-8", "replace"), f"{front}{text}{end}", text
 
 
-@pytest.mark.parametrize("number", [400, pytest.param(1500, marks=pytest.mark.long)])
+@pytest.mark.parametrize("number", [100, *(pytest.param(many, marks=pytest.mark.long) for many in (400, 1500))])
 def test_a_document_in_a_string_is_read_as_if_it_stood_there(number, spark):
     examples = gathered(strung(), number)
     form = {"type": "json", "schema": "p variant", "documents_in_strings": "p"}

@@ -18,6 +18,8 @@ TOPICS = {"t": ['{"id": 1}', '{"id": 2}'], "avro": [b"\x02"]}
 PARAMS = {"limit": "1", "greeting": "hello"}
 ENVIRON = {"SCOPE_KEY": "hidden"}
 IDS = [(1,), (2,), (2,)]
+TENS = [(11,), (12,), (12,)]
+"""Of a second reading in the same table, whose numbers are larger by ten."""
 COLUMNS = "id int, name string, amount double, at timestamp, tags array<string>, doc string"
 FIRST = Item(
     "A",
@@ -35,10 +37,10 @@ RUN: tuple[Item, ...] = (
         "A",
         "`spark.read.table()`, `spark.table()`",
         _dp(
-            '@dp.materialized_view\ndef r2():\n    return spark.read.table("base")\n'
-            '@dp.materialized_view\ndef r3():\n    return spark.table("base")\n'
+            "@dp.materialized_view\ndef r2():\n"
+            '    return spark.read.table("base").select("id").unionAll(spark.table("base").selectExpr("id + 10"))\n'
         ),
-        {"r2": ("id", IDS), "r3": ("id", IDS)},
+        {"r2": ("id", [*IDS, *TENS])},
     ),
     Item(
         "A",
@@ -59,8 +61,9 @@ RUN: tuple[Item, ...] = (
         "A",
         "`dlt.read`, `dlt.read_stream`, `dlt.readStream`",
         'import dlt\n@dlt.table\ndef r6():\n    return dlt.read("base")\n@dlt.table\ndef r7():\n'
-        '    return dlt.read_stream("base")\n@dlt.table\ndef r8():\n    return dlt.readStream("base")\n',
-        {"r6": ("id", IDS), "r7": ("id", IDS), "r8": ("id", IDS)},
+        '    more = dlt.readStream("base").selectExpr("id + 10 AS id")\n'
+        '    return dlt.read_stream("base").select("id").unionAll(more)\n',
+        {"r6": ("id", IDS), "r7": ("id", [*IDS, *TENS])},
     ),
     Item(
         "A",
@@ -82,8 +85,8 @@ RUN: tuple[Item, ...] = (
     _sql(
         "A",
         "`STREAM(x)`, `STREAM x`",
-        "CREATE STREAMING TABLE r11 AS SELECT id FROM STREAM(base);\nCREATE STREAMING TABLE r12 AS SELECT id FROM STREAM base;",
-        {"r11": ("id", IDS), "r12": ("id", IDS)},
+        "CREATE STREAMING TABLE r11 AS SELECT id FROM STREAM(base) UNION ALL SELECT id + 10 FROM STREAM base;",
+        {"r11": ("id", [*IDS, *TENS])},
     ),
     Item(
         "A",

@@ -114,7 +114,10 @@ def audits_of_archives(folder, rows):
 
 
 def test_what_spark_began_goes_on_with_sparks_log(folder):
-    folder.write("src/a.py", FILES.replace(', "partitionBy": "day", "compression": "zstd"', ""))
+    text = FILES.replace(', "partitionBy": "day", "compression": "zstd"', "").partition(
+        '@dp.append_flow(target="lines")'
+    )
+    folder.write("src/a.py", text[0].replace('dp.create_sink("lines", "json", {"path": "lines"})', ""))
     folder.write("archive/_spark_metadata/0", "v1\n")
     folder.feed("in/1.json", {"id": 1, "at": "2026-01-01T01:30:00Z"})
     assert folder.run()["archive"].error is None

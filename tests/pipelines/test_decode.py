@@ -238,13 +238,38 @@ UNION ALL SELECT CAST(value AS STRING) FROM STREAM read_kafka(subscribe => 'b');
 """
 
 
-def test_records_are_decoded_in_sql_and_replayed(folder, topic, broker, capsys, monkeypatch):
-    servers, name = broker.bootstrap_servers, topic()
+def test_a_table_decodes_records_in_sql_and_takes_refused_ones_again(folder, topic, broker):
+    send(folder, topic(), broker.bootstrap_servers, SQL.partition("CREATE TEMPORARY VIEW")[0])
+    found = folder.run()
+    assert texts(found) == {"orders": None}
+    assert found["orders"].counts == QueryCounts(7, 2, 1, 4, expectations={"counted": 1})
+    mended = (folder.folder / "src/a.sql").read_text().replace(", n int', null_values => 'dead_letter'", "'")
+    folder.write("src/a.sql", mended)
+    [replayed] = dead_letters.replayed(folder.pipeline(), ["orders"])
+    assert (replayed.tried, replayed.remaining) == (4, 2)
+    assert folder.rows("default.orders") == [(1, 1.5, 0), (2, 200.0, 4), (3, 1.0, 6)]
+    letters_of_sql = folder.rows("default.orders__dead_letters", "kafka_offset, status, reason, field, kafka_value")
+    assert letters_of_sql == [
+        (1, "open", "FIELD_TYPE", "id", b'{"id": "x"}'),
+        (2, "open", "INVALID_JSON", None, b"nothing"),
+        (3, "replayed", "NULL_VALUE", None, None),
+        (6, "replayed", "FIELD_TYPE", "n", b'{"id": 3, "total": 1, "n": "x"}'),
+    ]
+    assert {each.problems for each in audited(folder.pipeline())} == {()}
+
+
+def send(folder, name, servers, text):
+    """Records, and the statements that decode them."""
     producer = Producer({"bootstrap.servers": servers})
     for place, value in enumerate([*VALUES, '{"id": 3, "total": 1, "n": "x"}']):
         producer.produce(name, value, key=f"k{place}")
     producer.flush(30)
-    folder.write("src/a.sql", SQL.replace("${servers}", servers).replace("${topic}", name))
+    folder.write("src/a.sql", text.replace("${servers}", servers).replace("${topic}", name))
+
+
+@pytest.mark.long
+def test_records_are_decoded_in_sql_and_replayed(folder, topic, broker, capsys, monkeypatch):
+    send(folder, topic(), broker.bootstrap_servers, SQL)
     found = folder.run()
     assert texts(found) == dict.fromkeys(found)
     assert found["orders"].counts == QueryCounts(7, 2, 1, 4, expectations={"counted": 1})
@@ -270,6 +295,9 @@ def test_records_are_decoded_in_sql_and_replayed(folder, topic, broker, capsys, 
         (6, "replayed", "FIELD_TYPE"),
     ]
     assert {each.problems for each in audited(folder.pipeline())} == {()}
+
+
+def test_what_cannot_be_decoded_in_sql_is_refused_at_its_place(folder):
     for call, at, detail, fix in (
         (
             "STREAM read_kafka(subscribe => 'a', format => 'jsn')",

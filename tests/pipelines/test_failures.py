@@ -12,11 +12,7 @@ from rivermouth.pipelines import commands
 from rivermouth.pipelines.selection import Selection
 from rivermouth.project.commands.managed_session import RunHooks
 
-
-def test_queries_fail_with_the_users_line_and_others_go_on(folder):
-    folder.write(
-        "src/a.py",
-        """
+BAD = """
 from pyspark import pipelines as dp
 from pyspark.sql.functions import expr, udf
 
@@ -35,14 +31,35 @@ def bad():
 @dp.table
 def behind():
     return spark.readStream.table("bad")
-
+"""
+SNAPSHOTS = """
 dp.create_streaming_table("snapshots")
 def snapshot(latest):
     return (spark.range(3), 1) if latest is None else 7
 
 dp.create_auto_cdc_from_snapshot_flow("snapshots", snapshot, keys=["id"])
-""",
-    )
+"""
+ODD = (
+    "[QUERY_FAILED] flow bad failed with ValueError: odd; the batch was not written\n"
+    "  at: src/a.py:13\n"
+    "  hint: rivermouth run, after the cause is corrected; batches before it are in the table"
+)
+
+
+def test_a_query_fails_with_the_users_line_and_others_go_on(folder):
+    folder.write("src/a.py", BAD)
+    folder.feed("in/1.json", {"id": 1}, {"id": 2})
+    found = folder.run()
+    results = {name: each.result for name, each in found.items()}
+    assert results == {"good": "completed", "bad": "failed", "behind": "skipped"}
+    assert str(found["bad"].error) == ODD
+    assert found["behind"].reason == "bad, which it reads, was not refreshed"
+    assert_refused(folder)
+
+
+@pytest.mark.long
+def test_queries_fail_with_the_users_line_and_others_go_on(folder):
+    folder.write("src/a.py", BAD + SNAPSHOTS)
     folder.feed("in/1.json", {"id": 1}, {"id": 2})
     found = folder.run()
     assert {name: each.result for name, each in found.items()} == {
@@ -51,11 +68,7 @@ dp.create_auto_cdc_from_snapshot_flow("snapshots", snapshot, keys=["id"])
         "behind": "skipped",
         "snapshots": "failed",
     }
-    assert str(found["bad"].error) == (
-        "[QUERY_FAILED] flow bad failed with ValueError: odd; the batch was not written\n"
-        "  at: src/a.py:13\n"
-        "  hint: rivermouth run, after the cause is corrected; batches before it are in the table"
-    )
+    assert str(found["bad"].error) == ODD
     assert str(found["snapshots"].error) == (
         "[SNAPSHOT_INVALID] flow snapshots: its function returned no frame with a version; nothing was written\n"
         "  at: src/a.py:25\n"
@@ -63,8 +76,11 @@ dp.create_auto_cdc_from_snapshot_flow("snapshots", snapshot, keys=["id"])
     )
     assert found["behind"].reason == "bad, which it reads, was not refreshed"
     assert folder.rows("default.snapshots") == [(0,), (1,), (2,)]
+    assert_refused(folder)
 
-    # A type that Delta cannot widen, and a checkpoint that another pipeline has left.
+
+def assert_refused(folder):
+    """A type that Delta cannot widen, and a checkpoint that another pipeline has left."""
     source = (folder.folder / "src/a.py").read_text()
     folder.write(
         "src/a.py",
@@ -149,6 +165,9 @@ def test_the_shell_says_what_was_done_and_what_was_not(folder, capsys, monkeypat
         ["bad", "failed", "0", "0", "0", "0"],
     ]
     assert "good: 1 row written, 1 dropped" in err
+    failed = "[ROW_EXPECTATION_FAILED] flow bad: expectation 'whole' failed for at least one row; "
+    assert f"{failed}the batch was not written\n  at: src/a.sql:3\n" in err
+    assert folder.rows("default.bad") == []
     assert err.endswith("[PIPELINE_FAILED] 1 of 2 datasets failed: bad\n  hint: rivermouth status\n")
 
     assert invoke(["plan", "--graph", "mermaid", "--full-refresh", "good"]) == 0

@@ -50,6 +50,26 @@ def failing(event):
 """.replace("\\\\n", "\\n")
 
 
+def test_flows_of_all_kinds_do_their_work(folder, monkeypatch):
+    monkeypatch.chdir(folder.folder)
+    folder.write("src/a.py", SOURCE)
+    folder.feed("in/north/1.json", {"id": 1}, {"id": 2})
+    folder.feed("in/south/1.json", {"id": 3})
+    found = folder.run()
+    assert {name: each.error and str(each.error) for name, each in found.items()} == dict.fromkeys(found)
+    assert sorted((folder.folder / "collected.txt").read_text().split("\n")) == ["", "0 1", "0 2"]
+    assert folder.rows("copies") == [(1,), (100,), (2,), (3,)]
+    kinds = (folder.folder / "events.txt").read_text().split()
+    assert {"create_update", "update_progress", "flow_progress"} <= set(kinds)
+    failures = [each.message for each in folder.events if getattr(each, "message", "").startswith("event hook")]
+    assert failures == ["event hook failing failed with ValueError: this hook fails"] * 2
+    # The flow that runs once has run.
+    folder.feed("in/south/2.json", {"id": 4})
+    assert folder.run(refresh=("orders",))["orders"].counts.written == 1
+    assert folder.rows("default.orders") == [(1, "north"), (100, "past"), (2, "north"), (3, "south"), (4, "south")]
+
+
+@pytest.mark.long
 def test_flows_of_all_kinds_do_their_work_once(folder, monkeypatch):
     monkeypatch.chdir(folder.folder)
     folder.write("src/a.py", SOURCE)

@@ -74,6 +74,30 @@ def checkpoints(folder):
     return folder.folder / "lake/_rivermouth/pipelines/shop/checkpoints"
 
 
+def test_each_record_is_there_once_though_a_run_ended_before_and_after_its_commit(copied, topic, broker):
+    name = topic()
+    copied.copy_to(name)
+    for at, there in (("sink_sent", 0), ("sink_written", 5)):
+        copied.more()
+        assert "_End" in str(copied.run(step=end_at(at))["copies"].error)
+        assert sum(ids(broker, name).values()) == copied.sent - 5 + there
+        if at == "sink_written":
+            shutil.rmtree(checkpoints(copied))
+        else:
+            assert copied.run()["copies"].error is None
+    found = copied.run()["copies"]
+    assert (found.error, found.counts.read) == (None, 0)
+    assert ids(broker, name) == dict.fromkeys(range(copied.sent), 1)
+    # What was aborted is in the log, and only readers of uncommitted records see it.
+    assert sum(ids(broker, name, isolation="read_uncommitted").values()) == copied.sent + 5
+    (said,) = status(copied.pipeline()).datasets
+    assert said.totals.written == copied.sent
+    assert said.message.startswith("its last batch is ledger entry ")
+    planned = copied.plan()["copies"].flows[0]
+    assert planned.reason == "what is new since its last batch, exactly once: each batch is a transaction of Kafka"
+
+
+@pytest.mark.long
 def test_each_record_is_there_once_wherever_a_run_ends_and_whatever_becomes_of_the_checkpoint(copied, topic, broker):
     name = topic()
     copied.copy_to(name)
@@ -288,9 +312,8 @@ WANTED = {
 }
 
 
-@pytest.mark.parametrize(
-    "mode", ["update", *(pytest.param(each, marks=pytest.mark.long) for each in ("append", "complete"))]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("mode", ["update", "append", "complete"])
 def test_a_query_with_state_writes_each_result_once_in_its_output_mode(copied, topic, broker, mode):
     name, (decorator, query, columns) = topic(), MODES[mode]
     options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": name}
@@ -439,6 +462,7 @@ def keep():
 """
 
 
+@pytest.mark.long
 def test_flows_that_run_once_write_their_rows_once_also_of_a_batch_query(copied, topic, broker, spark):
     name = topic()
     options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": name}

@@ -206,24 +206,30 @@ def test_throttling_fails_the_flow_by_name_and_the_next_run_has_all(folder, serv
     assert data(folder, "busy") == ["1", "2", "3", "4"]
 
 
-def test_what_cannot_be_read_is_said_when_it_is_planned(folder, server):
-    def refused(options, how="readStream"):
-        folder.write("src/a.py", READING.format(how=how, options=options))
-        with pytest.raises(RivermouthError) as error:
-            folder.plan()
-        return str(error.value).replace("\n  at: src/a.py:3\n", "\n")
+def refused_plan(folder, options, how="readStream"):
+    folder.write("src/a.py", READING.format(how=how, options=options))
+    with pytest.raises(RivermouthError) as error:
+        folder.plan()
+    return str(error.value).replace("\n  at: src/a.py:3\n", "\n")
 
-    assert refused(server.options("nowhere")) == (
-        "[KINESIS_SOURCE_UNREADABLE] kinesis nowhere cannot be read: there is no such stream; nothing was written\n"
-        "  hint: aws kinesis create-stream --stream-name nowhere --shard-count 1"
-    )
-    assert refused(server.options("nowhere"), "read") == (
+
+def test_reads_that_no_server_is_asked_for_are_refused_at_their_line(folder):
+    assert refused_plan(folder, {"streamName": "nowhere", "region": "eu-central-1"}, "read") == (
         "[KINESIS_SOURCE_INVALID] kinesis nowhere cannot be read: it is read as a stream only; nothing was read\n"
         "  hint: spark.readStream.format(\"kinesis\"), or STREAM read_kinesis(streamName => 'nowhere')"
     )
-    assert refused({"region": "eu-central-1", "initialPosition": {"at_timestamp": "2026-01-31T12:00:00Z"}}) == (
+    without = {"region": "eu-central-1", "initialPosition": {"at_timestamp": "2026-01-31T12:00:00Z"}}
+    assert refused_plan(folder, without) == (
         "[KINESIS_SOURCE_INVALID] kinesis cannot be read: option streamName is missing; nothing was read\n"
         '  hint: .option("streamName", "orders")'
+    )
+
+
+@pytest.mark.long  # the server's part of it: test_what_kinesis_refuses_is_said_without_secrets
+def test_what_cannot_be_read_is_said_when_it_is_planned(folder, server):
+    assert refused_plan(folder, server.options("nowhere")) == (
+        "[KINESIS_SOURCE_UNREADABLE] kinesis nowhere cannot be read: there is no such stream; nothing was written\n"
+        "  hint: aws kinesis create-stream --stream-name nowhere --shard-count 1"
     )
     server.create("planned")
     place = folder.folder / "plan.txt"
@@ -249,12 +255,13 @@ def test_a_test_gives_records_of_a_stream_as_those_of_a_topic(tmp_path, spark):
     )
     records = [rivermouth.Record("1", key="a"), rivermouth.Record("2", key="b")]
     ran = run_pipeline(tmp_path / "a.py", spark=spark, topics={"orders": records})
-    found = ran.table("t").selectExpr("partitionKey", "CAST(data AS STRING)", "stream", "shardId", "sequenceNumber")
+    table = ran.table("t")
+    found = table.selectExpr("partitionKey", "CAST(data AS STRING)", "stream", "shardId", "sequenceNumber")
     assert sorted(map(tuple, found.collect())) == [
         ("a", "1", "orders", "shardId-000000000000", "0"),
         ("b", "2", "orders", "shardId-000000000000", "1"),
     ]
-    assert ran.table("t").schema.simpleString() == (
+    assert table.schema.simpleString() == (
         "struct<partitionKey:string,data:binary,stream:string,shardId:string,sequenceNumber:string,"
         "approximateArrivalTimestamp:timestamp>"
     )

@@ -69,6 +69,7 @@ def test_rows_that_a_query_finds_are_messages(folder, server):
     assert server.messages == [("yard", "yard is offline for 30 minutes")]
 
 
+@pytest.mark.long
 def test_what_is_over_the_number_of_a_minute_is_counted(folder, server):
     pipeline(folder, server, maxPerMinute="2")
     folder.feed("in/1.json", *({"camera": f"c{number}", "minutes": 20} for number in range(5)))

@@ -6,6 +6,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from tests.pipelines.conftest import PipelineFolder
 
 from rivermouth.domain.query.query_entry import fingerprint
 from rivermouth.errors import RowExpectationFailed
@@ -68,9 +69,8 @@ def feed(folder, name, *rows):
     (folder / "in" / name).write_text("\n".join(json.dumps(row) for row in rows))
 
 
-def rows(spark, folder, table):
-    found = spark.read.format("delta").load(f"{folder}/lake/default/{table}").collect()
-    return sorted((tuple(each) for each in found), key=repr)
+def rows(folder, table):
+    return PipelineFolder(folder).rows(f"default.{table}")
 
 
 def update(folder):
@@ -78,29 +78,53 @@ def update(folder):
     return {each.dataset: each for each in commands.run(pipeline)}
 
 
-def test_views_keep_back_rows_conditions_name_tables_and_results_are_replaced(spark, tmp_path):
+@pytest.fixture
+def shop(tmp_path):
     (tmp_path / "rivermouth.yml").write_text(PROJECT)
     (tmp_path / "sales.py").write_text(PYTHON)
     (tmp_path / "prices.sql").write_text(SQL)
     (tmp_path / "price.txt").write_text("5")
+    return tmp_path
+
+
+def test_views_keep_back_rows_conditions_name_tables_and_a_view_is_replaced(spark, shop):
+    (shop / "sales.py").write_text(PYTHON[: PYTHON.rindex("@dlt.table")])
+    feed(shop, "1.json", {"id": 1, "item": "a", "price": 5}, {"item": "a"}, {"id": 3, "item": "a", "price": 9})
+    found = update(shop)
+    assert {each.result for each in found.values()} == {"completed"}
+    assert found["checked"].counts.dropped == 1
+    assert rows(shop, "kept") == [(1, "a", 5), (3, "a", 9)]
+    assert rows(shop, "checked") == [(1, "a", 5, "a", 5.0)]
+    (shop / "price.txt").write_text("1")
+    feed(shop, "2.json", {"id": 13, "item": "a"}, {"id": 4, "item": "a"})
+    error = update(shop)["kept"].error
+    assert isinstance(error, RowExpectationFailed)
+    assert error.name == "not 13"
+    assert len(rows(shop, "kept")) == 2
+    assert rows(shop, "items") == [("a", 1.0), ("b", 7.5)]
+
+
+@pytest.mark.long
+def test_views_keep_back_rows_conditions_name_tables_and_results_are_replaced(spark, shop):
+    tmp_path = shop
     feed(tmp_path, "1.json", {"id": 1, "item": "a", "price": 5}, {"item": "a"}, {"id": 2, "item": "b", "price": 9})
     assert {each.result for each in update(tmp_path).values()} == {"completed"}
-    assert rows(spark, tmp_path, "kept") == [(1, "a", 5), (2, "b", 9)]
-    assert rows(spark, tmp_path, "by_item") == [("a", 1), ("b", 1)]
-    assert rows(spark, tmp_path, "checked") == [(1, "a", 5, "a", 5.0)]
+    assert rows(tmp_path, "kept") == [(1, "a", 5), (2, "b", 9)]
+    assert rows(tmp_path, "by_item") == [("a", 1), ("b", 1)]
+    assert rows(tmp_path, "checked") == [(1, "a", 5, "a", 5.0)]
 
     (tmp_path / "price.txt").write_text("1")
     feed(tmp_path, "2.json", {"id": 3, "item": "a"})
     found = update(tmp_path)
     assert found["checked"].counts.dropped == 1
-    assert rows(spark, tmp_path, "items") == [("a", 1.0), ("b", 7.5)]
-    assert rows(spark, tmp_path, "by_item") == [("a", 2), ("b", 1)]
+    assert rows(tmp_path, "items") == [("a", 1.0), ("b", 7.5)]
+    assert rows(tmp_path, "by_item") == [("a", 2), ("b", 1)]
 
     feed(tmp_path, "3.json", {"id": 13, "item": "a"}, {"id": 4, "item": "a"})
     found = update(tmp_path)
     assert isinstance(found["kept"].error, RowExpectationFailed)
     assert found["kept"].error.name == "not 13"
-    assert len(rows(spark, tmp_path, "kept")) == 3
+    assert len(rows(tmp_path, "kept")) == 3
 
 
 @pytest.mark.parametrize("name", ["not 13", "a|b", "it's 100%", "Ü"])

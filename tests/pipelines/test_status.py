@@ -75,6 +75,48 @@ def run():
     return {each.dataset: each for each in commands.run(pipeline)}, pipeline
 
 
+ORDERS = """orders: its last batch is ledger entry 0
+  streaming table: {lake}/sales/orders
+  last batch: done at <time>
+    4 read, 2 written, 1 dropped, 1 dead-lettered
+  so far: 4 read, 2 written, 1 dropped, 1 dead-lettered
+    expectation  action       failed in the last batch  failed so far
+    noted        warn         2 of 4                    2 of 4
+    an id        drop         1 of 4                    1 of 4
+    small        dead_letter  1 of 4                    1 of 4"""
+TOTALS = """totals: its last refresh is ledger entry 0, full: it was not computed yet
+  materialized view: {lake}/sales/totals
+  last batch: done at <time>
+    1 read, 0 written, 0 dropped, 1 dead-lettered
+  so far: 1 read, 0 written, 0 dropped, 1 dead-lettered
+    expectation  action       failed in the last batch  failed so far
+    few          dead_letter  1 of 1                    1 of 1"""
+
+
+def test_status_tells_what_batches_did_and_which_flow_failed(shop, capsys):
+    send(shop, "1.json", {"id": 1, "amount": 5, "status": "new"}, {"id": 0, "amount": 5}, {"id": 2, "amount": 50})
+    send(shop, "2.json", {"id": 3, "amount": -1, "status": "new"})
+    outcomes, pipeline = run()
+    assert outcomes["strict"].result == "failed"
+    code, text = said(capsys, "status")
+    datasets = text.split("\n\n")
+    assert (code, datasets[0]) == (0, "pipeline shop: 1 of 4 datasets failed")
+    lake = pipeline.project.lake
+    assert (datasets[1], datasets[-1].rstrip()) == (ORDERS.format(lake=lake), TOTALS.format(lake=lake))
+    code, body = answer(capsys, "status", "--max-dead-letters", "0", "--max-lag", "0")
+    assert (code, [(each["flow"], each["rule"]) for each in body["check"]["broken"]]) == (
+        1,
+        [("orders", "max_dead_letters"), ("strict", "last_run"), ("totals", "max_dead_letters")],
+    )
+    by_name = {each["dataset"]: each for each in body["pipelines"][0]["datasets"]}
+    # tables that read no topic have no lag
+    assert {each["lag"] for each in by_name.values()} == {None}
+    failure = by_name["strict"]["flows"][0]["failure"]
+    assert (failure["code"], failure["flow"]) == ("ROW_EXPECTATION_FAILED", "strict")
+    assert by_name["behind"]["flows"][0]["failure"] is None
+
+
+@pytest.mark.long
 def test_status_of_a_pipeline(shop, capsys):
     assert said(capsys, "status") == (0, "pipeline shop: no update has run yet\n")
 

@@ -117,13 +117,26 @@ def test_a_pipeline_runs_on_what_is_given(folder, run_pipeline, spark):
     assert (unknown.value.code, unknown.value.next_step) == ("DATASET_NOT_IN_PIPELINE", "did you mean 'orders'?")
 
 
-def test_a_dataset_is_replaced_by_rows_and_nothing_else_is_asked(folder, run_pipeline):
+def test_one_view_is_tried_on_rows_and_what_is_not_given_is_said(folder, run_pipeline, tmp_path):
+    assert_not_given(folder, run_pipeline)
+    (tmp_path / "view.sql").write_text(SQL.partition("CREATE STREAMING")[0])
+    orders = [{"country": "NL", "amount": 1.0}, {"country": "NL", "amount": 2.0}]
+    found = run_pipeline([tmp_path / "view.sql"], tables={"orders": orders})
+    assert rows(found.table("by_country"), "country", "amount") == [("NL", 3.0)]
+
+
+def assert_not_given(folder, run_pipeline):
     with pytest.raises(RivermouthError) as missing:
         run_pipeline(folder)
     assert str(missing.value) == (
         "[TOPIC_NOT_GIVEN] the pipeline reads Kafka topic orders, and the test gives no records of it; "
         'no broker was asked\n  at: code/orders.py:5\n  hint: run_pipeline(..., topics={"orders": []})'
     )
+
+
+@pytest.mark.long
+def test_a_dataset_is_replaced_by_rows_and_nothing_else_is_asked(folder, run_pipeline):
+    assert_not_given(folder, run_pipeline)
     silver = run_pipeline(
         [folder / "code/views.sql"],
         tables={
@@ -162,6 +175,28 @@ FLOW = {
 }
 
 
+def test_a_flow_writes_its_table_and_another_source_is_refused(run_flow, spark):
+    appends = {name: value for name, value in FLOW["flows"]["orders"].items() if name != "sink"}
+    records = [{"id": 1, "amount": 1}, {"id": 2, "amount": -1}, {"id": 1, "amount": 3}]
+    orders = run_flow({**FLOW, "flows": {**FLOW["flows"], "orders": appends}}, "orders", records)
+    assert rows(orders.table().selectExpr("id", "string(amount) AS amount"), "id", "amount") == [
+        (1, "1.00"),
+        (1, "3.00"),
+    ]
+    assert rows(orders.dead_letters(), "kafka_offset", "reason") == [(1, "EXPECTATION")]
+    assert (orders.counts.consumed, orders.counts.written, orders.counts.dead_lettered) == (3, 2, 1)
+    assert_no_records(spark)
+
+
+def assert_no_records(spark):
+    with pytest.raises(RivermouthError) as refused:
+        plain_run_flow(FLOW, "copy", [], spark=spark)
+    assert refused.value.message == (
+        "flow: flow copy reads a table or snapshots, and a test gives Kafka records; nothing was run"
+    )
+
+
+@pytest.mark.long
 def test_a_flow_writes_its_table(run_flow, spark):
     orders = run_flow(
         FLOW,
@@ -179,9 +214,4 @@ def test_a_flow_writes_its_table(run_flow, spark):
     inferred = run_flow(FLOW, "inferred", [{"id": 1, "note": "x"}])
     assert rows(inferred.table(), "id", "note") == [(1, "x")]
     assert inferred.dead_letters().count() == 0
-
-    with pytest.raises(RivermouthError) as refused:
-        plain_run_flow(FLOW, "copy", [], spark=spark)
-    assert refused.value.message == (
-        "flow: flow copy reads a table or snapshots, and a test gives Kafka records; nothing was run"
-    )
+    assert_no_records(spark)

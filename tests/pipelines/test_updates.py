@@ -47,8 +47,24 @@ def numbers(folder):
     return folder
 
 
+def test_rows_are_written_and_counted_and_a_run_without_new_rows_does_nothing(numbers):
+    numbers.write("src/c.sql", VIEW)
+    assert_first_run(numbers)
+    assert_nothing_new(numbers)
+
+
+@pytest.mark.long
 def test_rows_are_written_once_and_counted_and_views_follow(numbers):
     numbers.write("src/c.sql", VIEW)
+    assert_first_run(numbers)
+    numbers.feed("in/2.json", {"id": 7, "name": "a"})
+    found = numbers.run()
+    assert found["bronze"].counts.written == 1
+    assert numbers.rows("default.totals") == [("a", 16), ("b", 4), (None, 10)]
+    assert_nothing_new(numbers)
+
+
+def assert_first_run(numbers):
     planned = numbers.plan()
     assert {name: each.kind for name, each in planned.items()} == {
         "bronze": "streaming_table",
@@ -72,12 +88,9 @@ def test_rows_are_written_once_and_counted_and_views_follow(numbers):
     letters = numbers.rows("default.bronze__dead_letters", "flow, failed_expectations, status, row")
     assert letters == [("bronze", ["small", "not_four"], "open", {"id": 4, "name": None})]
 
-    numbers.feed("in/2.json", {"id": 7, "name": "a"})
-    found = numbers.run()
-    assert found["bronze"].counts.written == 1
-    assert numbers.rows("default.totals") == [("a", 16), ("b", 4), (None, 10)]
 
-    # Nothing new: nothing is written, no query over tables is started, and the view is not computed.
+def assert_nothing_new(numbers):
+    """Nothing is written, no query over tables is started, and the view is not computed."""
     found = numbers.run()
     assert {each.counts.read for each in found.values()} == {0}
     assert {name: each.reason for name, each in found.items()} == {
@@ -98,6 +111,22 @@ class _Stop(Exception):
     """Ends a batch at a step."""
 
 
+def test_a_run_that_ended_behind_its_commit_is_gone_on_with(folder):
+    folder.write("src/a.py", PYTHON.partition("@dlt.view")[0])
+    folder.feed("in/1.json", *FIRST)
+
+    def step(name):
+        if name == "written":
+            raise _Stop(name)
+
+    assert "written" in repr(folder.run(step=step)["bronze"].error)
+    for _ in range(2):
+        assert folder.run()["bronze"].result == "completed"
+        assert folder.rows("default.bronze") == [(1, "a"), (2, "b"), (5, None)]
+        assert len(folder.rows("default.bronze__dead_letters")) == 1
+
+
+@pytest.mark.long
 def test_ended_at_one_step_after_the_other_no_row_is_lost_or_doubled(numbers):
     for at in ("files", "check", "write", "written", "dead_letters"):
 
@@ -158,6 +187,46 @@ def test_with_a_lost_checkpoint_the_ledger_says_where_to_go_on(losses, numbers):
     assert numbers.rows("gold.named", "id") == sorted((each for each in ids if each != (5,)), key=repr)
 
 
+NOT_ALLOWED = (
+    "[RESET_NOT_ALLOWED] dataset bronze has pipelines.reset.allowed = false; it was not cleared\n"
+    "  at: src/a.py:8\n"
+    "  hint: remove the property, if its data may be deleted"
+)
+WOULD_LOSE = (
+    "[REFRESH_WOULD_LOSE] dataset bronze: a full refresh would lose data: 1 of 1 files that it has read are gone; "
+    "it was not cleared\n"
+    "  at: src/a.py:8\n"
+    "  hint: rivermouth run --full-refresh bronze --accept-data-loss"
+)
+
+
+def test_a_full_refresh_reads_all_again_unless_that_is_not_allowed_or_rows_are_gone(folder):
+    text = PYTHON.partition("@dlt.view")[0]
+    folder.write("src/a.py", text)
+    folder.feed("in/1.json", *FIRST)
+    folder.run()
+    folder.write("src/a.py", text.replace("id >= 0", "id >= 2"))
+    assert folder.plan(full_refresh=("bronze",))["bronze"].flows[0].action == "clear"
+    assert folder.run(full_refresh=("bronze",))["bronze"].counts.read == 5
+    assert folder.rows("default.bronze") == [(2, "b"), (5, None)]
+    # What was refused before was read again: a replay would write it twice.
+    assert folder.rows("default.bronze__dead_letters", "status") == [("discarded",), ("open",)]
+    not_allowed = text.replace('comment="numbers"', 'table_properties={"pipelines.reset.allowed": "false"}')
+    folder.write("src/a.py", not_allowed)
+    assert str(refused_refresh(folder)) == NOT_ALLOWED
+    folder.write("src/a.py", text)
+    (folder.folder / "in/1.json").unlink()
+    assert str(refused_refresh(folder)) == WOULD_LOSE
+    assert len(folder.rows("default.bronze")) == 2
+
+
+def refused_refresh(folder):
+    with pytest.raises(RivermouthError) as refused:
+        folder.run(full_refresh=("bronze",))
+    return refused.value
+
+
+@pytest.mark.long
 def test_full_refresh_and_reset_do_what_they_say(numbers):
     numbers.run()
     numbers.write("src/a.py", PYTHON.replace('"2"', '"3"'))
@@ -177,27 +246,14 @@ def test_full_refresh_and_reset_do_what_they_say(numbers):
     numbers.write(
         "src/a.py", PYTHON.replace('comment="numbers"', 'table_properties={"pipelines.reset.allowed": "false"}')
     )
-    with pytest.raises(RivermouthError) as refused:
-        numbers.run(full_refresh=("bronze",))
-    assert str(refused.value) == (
-        "[RESET_NOT_ALLOWED] dataset bronze has pipelines.reset.allowed = false; it was not cleared\n"
-        "  at: src/a.py:8\n"
-        "  hint: remove the property, if its data may be deleted"
-    )
+    assert str(refused_refresh(numbers)) == NOT_ALLOWED
     found = numbers.run(full_refresh_all=True)
     assert found["bronze"].counts.read == 0
     assert numbers.rows("default.silver", "id, twice") == [(1, 2), (2, 4), (5, 10)]
 
     numbers.write("src/a.py", PYTHON)
     (numbers.folder / "in/1.json").unlink()
-    with pytest.raises(RivermouthError) as refused:
-        numbers.run(full_refresh=("bronze",))
-    assert str(refused.value) == (
-        "[REFRESH_WOULD_LOSE] dataset bronze: a full refresh would lose data: 1 of 1 files that it has read are gone; "
-        "it was not cleared\n"
-        "  at: src/a.py:8\n"
-        "  hint: rivermouth run --full-refresh bronze --accept-data-loss"
-    )
+    assert str(refused_refresh(numbers)) == WOULD_LOSE
     assert len(numbers.rows("default.bronze")) == 3
     numbers.feed("in/9.json", {"id": 9})
     numbers.run(full_refresh=("bronze",), accepts_loss=True)
@@ -206,7 +262,8 @@ def test_full_refresh_and_reset_do_what_they_say(numbers):
     assert numbers.rows("default.bronze__dead_letters", "status") == [("discarded",)]
 
 
-def test_a_query_with_state_stops_where_its_state_is_lost(folder):
+@pytest.fixture
+def seen(folder):
     folder.write(
         "src/a.py",
         "from pyspark import pipelines as dp\n"
@@ -216,8 +273,14 @@ def test_a_query_with_state_stops_where_its_state_is_lost(folder):
     )
     folder.feed("in/1.json", {"id": 1}, {"id": 1}, {"id": 2})
     assert folder.run()["seen"].counts.written == 2
-    folder.feed("in/2.json", {"id": 2}, {"id": 3})
-    assert folder.run()["seen"].counts.written == 1
+    return folder
+
+
+def test_a_query_without_its_state_is_not_started(seen):
+    assert_state_lost(seen)
+
+
+def assert_state_lost(folder):
     checkpoint = folder.folder / "lake/_rivermouth/pipelines/shop/checkpoints/default.seen/seen"
     shutil.rmtree(checkpoint)
     error = folder.run()["seen"].error
@@ -227,10 +290,18 @@ def test_a_query_with_state_stops_where_its_state_is_lost(folder):
         "  at: src/a.py:2\n"
         "  hint: restore the checkpoint, or rivermouth run --full-refresh seen"
     )
-    assert folder.run(full_refresh=("seen",))["seen"].counts.written == 3
-    assert folder.rows("default.seen") == [(1,), (2,), (3,)]
 
 
+@pytest.mark.long
+def test_a_query_with_state_stops_where_its_state_is_lost(seen):
+    seen.feed("in/2.json", {"id": 2}, {"id": 3})
+    assert seen.run()["seen"].counts.written == 1
+    assert_state_lost(seen)
+    assert seen.run(full_refresh=("seen",))["seen"].counts.written == 3
+    assert seen.rows("default.seen") == [(1,), (2,), (3,)]
+
+
+@pytest.mark.long
 def test_a_failed_expectation_writes_nothing_of_its_batch_and_others_go_on(folder):
     folder.write(
         "src/a.sql",

@@ -135,6 +135,7 @@ def test_a_folder_keeps_its_records_whatever_the_port(tmp_path):
     assert folder.is_dir()
 
 
+@pytest.mark.long
 def test_stop_leaves_nothing_behind():
     broker = Broker.start()
     assert broker.running

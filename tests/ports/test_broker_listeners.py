@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 from tests.crashes.oracle import rows_of
 
 import rivermouth
-from rivermouth.errors import CryptographyMissing, KafkaRefused, SecurityProtocolWrong
+from rivermouth.errors import BrokerUnreachable, CryptographyMissing, KafkaRefused, SecurityProtocolWrong
 from rivermouth.ports.dev.broker import Broker
 from rivermouth.ports.kafka.kafka_cluster import Kafka
 from rivermouth.ports.kafka.kafka_produce import produce
@@ -35,7 +36,7 @@ def listener(broker, about):
 
 
 # Each way once: the others are made of the same parts.
-SHORT = {"a password", "a password, by SCRAM over TLS", "a certificate", "redpanda"}
+SHORT = {"a password, by SCRAM over TLS", "a certificate", "redpanda"}
 
 
 def in_turn(names):
@@ -87,6 +88,28 @@ def test_a_wrong_password_opens_none(about, guarded):
         kafka.describe(["any"])
 
 
+def test_a_wrong_password_is_told_as_what_it_is_of_each_request(guarded):
+    way = listener(guarded, "a password")
+    options = {**way.options, "sasl.jaas.config": way.options["sasl.jaas.config"].replace('password="r', 'password="x')}
+    refused = (
+        "[KAFKA_REFUSED] the broker refused {}: SASL authentication error: Authentication failed: "
+        "Invalid username or password; nothing was read\n"
+        "  hint: check the credentials and the access rights of this client"
+    )
+    with Kafka(way.bootstrap_servers, options, timeout_s=120) as kafka:
+        for request, what in (
+            (lambda: kafka.describe(["orders"]), "to describe topic orders"),
+            (kafka._client.all_names, "the list of topics"),
+        ):
+            with pytest.raises(KafkaRefused) as error:
+                request()
+            assert str(error.value) == refused.format(what)
+        told = kafka.commit("group", {"orders": {0: 1}})
+    assert told.detail.startswith("the broker refused to commit to consumer group 'group': SASL authentication error: ")
+    with pytest.raises(KafkaRefused, match=r"^\[KAFKA_REFUSED\] the broker refused to create topic other: SASL "):
+        produce(way.bootstrap_servers, options, "other", [b"{}"])
+
+
 def test_without_a_certificate_nobody_comes_in(guarded):
     way = listener(guarded, "a certificate")
     options = {name: value for name, value in way.options.items() if "keystore" not in name}
@@ -100,8 +123,8 @@ def test_without_a_certificate_nobody_comes_in(guarded):
     ("about", "protocol", "speaks", "right"),
     [
         ("a certificate", "PLAINTEXT", "speaks TLS", "SSL"),
-        ("a password, over TLS", "SASL_PLAINTEXT", "speaks TLS", "SASL_SSL"),
-        ("a password", "SSL", "does not speak TLS", "PLAINTEXT"),
+        pytest.param("a password, over TLS", "SASL_PLAINTEXT", "speaks TLS", "SASL_SSL", marks=pytest.mark.long),
+        pytest.param("a password", "SSL", "does not speak TLS", "PLAINTEXT", marks=pytest.mark.long),
         ("a password", "SASL_SSL", "does not speak TLS", "SASL_PLAINTEXT"),
         ("a password", "PLAINTEXT", "closes the connection of a client without login", "SASL_PLAINTEXT"),
     ],
@@ -131,6 +154,32 @@ def test_a_broker_that_nobody_knows_is_not_believed(guarded, tmp_path):
             kafka.describe(["any"])
         keys = {path.name: path.stat().st_mode & 0o777 for path in other.data_dir.glob("*.pem")}
     assert keys == {"ca.pem": 0o644, "broker.pem": 0o600, "client.pem": 0o600}
+
+
+def ask_for_ever(kafka):
+    """A frozen broker may answer once more: the signal takes its time to reach every thread."""
+    while True:
+        kafka.cluster_id()
+
+
+def test_a_frozen_broker_is_unreachable_and_when_it_is_stopped_nothing_is_left(guarded):
+    """The last one of those that ask it."""
+    way = listener(guarded, "a password")
+    with Kafka(way.bootstrap_servers, way.options, timeout_s=1) as kafka:
+        before = kafka.cluster_id()
+        guarded.pause()
+        try:
+            with pytest.raises(BrokerUnreachable):
+                ask_for_ever(kafka)
+        finally:
+            guarded.resume()
+        assert kafka.cluster_id() == before
+    guarded.pause()
+    guarded.stop(timeout_s=20)
+    assert not guarded.running
+    assert not Path(f"/proc/{guarded.pid}").exists()
+    assert not guarded.data_dir.exists()
+    guarded.stop()
 
 
 def test_without_the_library_nothing_is_started(monkeypatch, tmp_path):

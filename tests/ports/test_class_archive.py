@@ -48,6 +48,7 @@ def can_archive():
     return any(java.find().home.glob("lib/server/classes*.jsa"))
 
 
+@pytest.mark.long
 def test_what_one_jvm_left_the_next_one_takes(archives):
     kept = record()
     assert (kept is not None) == can_archive()
@@ -94,7 +95,7 @@ def test_one_for_a_jar_that_was_written_again_is_not_taken(archives, tmp_path, m
     assert class_archive.kept() is None
 
 
-@pytest.mark.parametrize("left", [None, "no archive"])
+@pytest.mark.parametrize("left", [pytest.param(None, marks=pytest.mark.long), "no archive"])
 def test_a_jvm_that_left_nothing_usable_changes_nothing(left, archives):
     with class_archive.recording() as options:
         if left:

@@ -61,7 +61,7 @@ def test_an_append_that_shall_be_alone_is_not_where_somebody_comes_first(spark, 
 
 
 def test_maintenance_that_misses_a_file_says_what_failed(spark, location):
-    by_another(spark, location)
+    spark.createDataFrame([(2,)], COLUMNS).write.format("delta").mode("append").save(location)
     before = delta_snapshot.table_state(spark, location).version
     missing = spark.read.format("delta").load(location).inputFiles()[0].removeprefix("file:")
     Path(missing).unlink()

@@ -120,6 +120,7 @@ def test_commits_checkpoints_and_deletion_vectors_agree_with_delta(spark, tmp_pa
     assert unreadable(removals, paths, {each.path for each in left}, oldest) == ()
 
 
+@pytest.mark.long
 def test_a_clustered_table_with_mapped_columns_and_the_newer_checkpoints(spark, tmp_path):
     location = str(tmp_path / "t")
     make(

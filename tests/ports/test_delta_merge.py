@@ -148,7 +148,10 @@ def test_the_commit_is_the_one_that_deltas_command_makes(shape, spark, tmp_path)
         assert ways["listed"] == ways["unlisted"] == ways["shuffled"], number
 
 
-@pytest.mark.parametrize("way", WAYS)
+ONE_WAY = [way if way == "listed" else pytest.param(way, marks=pytest.mark.long) for way in WAYS]
+
+
+@pytest.mark.parametrize("way", ONE_WAY)
 def test_a_number_that_the_table_has_is_not_merged_again(way, spark, tmp_path):
     place = made(spark, tmp_path / "t")
     with merging_by(way):
@@ -159,7 +162,7 @@ def test_a_number_that_the_table_has_is_not_merged_again(way, spark, tmp_path):
         assert found(place) == [(1, "k", 0, 3)]
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ONE_WAY)
 def test_two_changes_of_one_row_are_refused(way, spark, tmp_path):
     place = made(spark, tmp_path / "t")
     carry(spark, place, [(1, "k", 0, 1, False)], 1)

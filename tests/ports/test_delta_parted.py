@@ -57,6 +57,19 @@ def committed(spark):
     return committed
 
 
+def test_one_table_gets_its_rows_by_its_own_commit_and_another_nothing(made, rows, committed):
+    places = [made(name) for name in ("a", "b")]
+    files = PartedFiles(rows.where("__number < 2"), "__number", places)
+    # Stopped between two commits: the other is as it was.
+    assert committed(files, places[1], 1)
+    assert rows_of(places[0]) == []
+    assert sorted(row["id"] for row in rows_of(places[1])) == list(range(1, 100, 3))
+    commit = delta_table.read_commit(LocalFiles(), places[1], 1)
+    assert (commit.operation, commit.user_metadata, commit.changes_data) == ("WRITE", "entry 1", True)
+    assert commit.rows_written == 33
+
+
+@pytest.mark.long
 def test_each_table_gets_its_rows_by_its_own_commit_and_nothing_before(spark, made, rows, committed):
     places = [made(name) for name in ("a", "b", "c", "none")]
     assert all(takes(rows.drop("__number"), place, 0) for place in places)

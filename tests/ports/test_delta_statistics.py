@@ -134,6 +134,14 @@ def test_nothing_of_it_stays_in_the_session(spark, tmp_path):
     assert spark.conf.get(delta_transaction.STATISTICS_CONF, None) is None
 
 
+def test_a_reader_finds_its_row_by_them(spark, tmp_path):
+    place = made(spark, tmp_path / "t")
+    for version, where in enumerate(("plain = 2", "plain = 7"), 1):
+        appended(place, rows(spark, where), by_footers=True, version=version)
+    assert spark.read.format("delta").load(place).where("big = 3 AND day < '1970-01-01'").count() == 1
+
+
+@pytest.mark.long
 def test_readers_find_every_row(spark, tmp_path):
     place = made(spark, tmp_path / "t")
     for version, number in enumerate((3, 1, 2, 5, 4), 1):

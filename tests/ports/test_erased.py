@@ -43,7 +43,9 @@ def location(spark, tmp_path):
         pytest.param("mine", CUT, {2, 3, 4}, id="cut"),
         pytest.param("another", BEFORE, {2, 4}, id="made-anew", marks=pytest.mark.long),
         pytest.param(
-            "another", dataclasses.replace(BEFORE, topic_ids={"t": "new"}), {2, 3, 4}, id="made-anew-of-another"
+            *("another", dataclasses.replace(BEFORE, topic_ids={"t": "new"}), {2, 3, 4}),
+            id="made-anew-of-another",
+            marks=pytest.mark.long,
         ),
     ],
 )

@@ -51,6 +51,7 @@ def test_with_the_right_password_topics_are_seen_and_written(guarded):
     assert (told.created, told.delivered) == (True, 3)
 
 
+@pytest.mark.long
 def test_a_wrong_password_is_told_long_before_the_bound(guarded):
     with Kafka(guarded.bootstrap_servers, options(WRONG), timeout_s=120) as kafka:
         with pytest.raises(KafkaRefused) as described:
@@ -72,6 +73,7 @@ def test_a_wrong_password_is_told_long_before_the_bound(guarded):
     assert WRONG not in str(described.value) + str(listed.value) + told.detail
 
 
+@pytest.mark.long
 def test_a_wrong_password_keeps_records_from_being_sent(guarded):
     with pytest.raises(KafkaRefused, match=r"^\[KAFKA_REFUSED\] the broker refused to create topic other: SASL "):
         produce(guarded.bootstrap_servers, options(WRONG), "other", [b"{}"], how=ProduceSettings(timeout_s=120))
@@ -79,6 +81,7 @@ def test_a_wrong_password_keeps_records_from_being_sent(guarded):
         assert kafka.describe(["other"]) == {}
 
 
+@pytest.mark.long
 def test_no_login_at_all_is_told_as_a_wrong_security_protocol(guarded):
     with Kafka(guarded.bootstrap_servers, timeout_s=1) as kafka, pytest.raises(SecurityProtocolWrong) as error:
         kafka.cluster_id()
@@ -105,6 +108,7 @@ def ask_for_ever(kafka):
         kafka.cluster_id()
 
 
+@pytest.mark.long
 def test_a_frozen_broker_is_unreachable_and_answers_again_afterwards(guarded):
     with Kafka(guarded.bootstrap_servers, options(), timeout_s=1) as kafka:
         before = kafka.cluster_id()

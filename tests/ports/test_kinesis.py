@@ -111,6 +111,16 @@ def test_columns_are_those_of_databricks(server, stream):
     }
 
 
+def test_a_parent_is_read_to_its_end_before_its_children(server, stream):
+    options = server.options(stream)
+    server.put(stream, "1")
+    server.split(stream, 0)
+    server.put(stream, "low", shard=0)
+    batches = planned(options)
+    assert [read(options, batch) for batch in batches] == [{"0": ["1"]}, {"1": ["low"]}]
+
+
+@pytest.mark.long
 def test_parents_are_read_to_their_end_before_their_children(server, stream):
     options = server.options(stream)
     server.put(stream, "1", "2", shard=0)
@@ -188,6 +198,16 @@ def test_a_batch_has_at_most_so_much_time(server, stream):
     assert values(options, planned(server.options(stream, maxRecordsPerFetch=2))) == ["1", "2", "3", "4", "5"]
 
 
+def test_a_query_begins_at_the_latest_or_the_earliest(server, stream):
+    server.put(stream, "old")
+    time.sleep(2.1)  # Kinesis tells whole seconds of its clock
+    start = json.loads(json.dumps(reader(server.options(stream, initialPosition="latest")).initialOffset()))
+    server.put(stream, "new")
+    assert values(server.options(stream), planned(server.options(stream), start)) == ["new"]
+    assert values(server.options(stream), planned(server.options(stream, initialPosition="EARLIEST"))) == ["old", "new"]
+
+
+@pytest.mark.long
 def test_where_a_query_begins(server, stream):
     server.put(stream, "old")
     time.sleep(2.1)  # Kinesis tells whole seconds of its clock
@@ -215,20 +235,32 @@ def test_where_a_query_begins(server, stream):
     assert read(options, (again, batches[0][1])) == {"0": ["new"]}
 
 
-def test_a_query_that_goes_on_hears_of_new_records_and_shards(server, stream):
+@pytest.mark.parametrize("sent", [["1", "2"], pytest.param(["1", "2", "3"], marks=pytest.mark.long)], ids=len)
+def test_a_query_that_goes_on_hears_of_new_records_and_shards(server, stream, sent):
     options = server.options(stream)
     following = reader(options)
     start, found = following.initialOffset(), []
-    for value in ("1", "2", "3"):
+    for value in sent:
         server.put(stream, value)
         server.split(stream, 0)
         while (end := following.latestOffset(start, None)) != start:
             found += values(options, [(start, end)])
             start = json.loads(json.dumps(end))
         assert found[-1] == value
-    assert found == ["1", "2", "3"]
+    assert found == sent
 
 
+def test_two_streams_are_one_source(server, stream):
+    other = f"{stream}-other"
+    server.create(other)
+    for each in (stream, other):
+        server.put(each, "1")
+    options = server.options(f"{stream}, {other}")
+    (batch,) = planned(options)
+    assert [part.value.stream for part in reader(options).partitions(*batch)] == [stream, other]
+
+
+@pytest.mark.long
 def test_several_streams_are_one_source(server, stream):
     other = f"{stream}-other"
     server.create(other)
@@ -271,6 +303,23 @@ def test_a_throttled_call_is_tried_again_and_loses_nothing(before, server):
     assert values(options, batches) == ["1", "2", "3"]
 
 
+def test_a_record_that_may_be_gone_stops_the_query_or_is_left_out_by_choice(before, server):
+    stream, gate, options = before
+    server.put(stream, "1")
+    first = planned(options)
+    server.put(stream, "2", "3")
+    gate.ahead_s, gate.trimmed = 2 * 86400.0, {"1", "2"}
+    seen = first[0][1]["streams"][stream]["shards"]["shardId-000000000000"]["seen"]
+    assert refused(planned, options, first[0][1]) == (
+        f"[KINESIS_DATA_LOST] kinesis {stream}: shard shardId-000000000000 was last read at {text_of(seen)}, and its "
+        "records are kept for 1 day: records that came since may be gone; nothing was written\n"
+        '  hint: to go on with what is left: .option("failOnDataLoss", "false")'
+    )
+    choice = options | {"failOnDataLoss": "false"}
+    assert values(choice, planned(choice, first[0][1])) == ["3"]
+
+
+@pytest.mark.long
 def test_records_that_may_be_gone_stop_the_query_or_are_left_out_by_choice(before, server):
     stream, gate, options = before
     server.put(stream, "1", "2")
@@ -316,6 +365,18 @@ def test_a_quiet_shard_is_not_taken_for_a_loss(before, server):
     assert planned(options, start) == []
 
 
+def test_a_shard_that_is_gone_is_typed(before, server):
+    stream, _, options = before
+    server.put(stream, "1")
+    position = json.loads(json.dumps(planned(options)[0][1]))
+    shards = position["streams"][stream]["shards"]
+    shards["shardId-000000000007"] = shards.pop("shardId-000000000000")
+    assert refused(planned, options, position).startswith(
+        f"[KINESIS_DATA_LOST] kinesis {stream}: shard shardId-000000000007 is gone, and was last read at 20"
+    )
+
+
+@pytest.mark.long
 def test_a_position_that_a_stream_does_not_know_is_typed(before, server):
     stream, _, options = before
     server.put(stream, "1", "2")

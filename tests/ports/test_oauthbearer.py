@@ -98,6 +98,7 @@ def test_a_flow_asks_for_tokens_and_comes_in(address, endpoint, spark, tmp_path)
     assert set(endpoint.asked) == {"read"}
 
 
+@pytest.mark.long
 def test_with_a_wrong_secret_nobody_comes_in(address, endpoint, tmp_path):
     with pytest.raises(KafkaRefused) as error:
         project(address, endpoint, tmp_path, "${WRONG:-no}").run()
@@ -109,6 +110,7 @@ def test_with_a_wrong_secret_nobody_comes_in(address, endpoint, tmp_path):
     assert not (tmp_path / "lake").exists()
 
 
+@pytest.mark.long
 def test_a_refusal_that_comes_before_the_first_request_is_its_answer(address, endpoint):
     wrong = cluster(address, endpoint, "wrong")["options"]
     with Kafka(address, wrong, timeout_s=2) as kafka:
@@ -120,6 +122,19 @@ def test_a_refusal_that_comes_before_the_first_request_is_its_answer(address, en
         time.sleep(0.5)
         with pytest.raises(KafkaRefused, match="Failed to acquire SASL OAUTHBEARER token"):
             kafka.describe(["any"])
+
+
+def test_a_wrong_secret_is_told_before_a_broker_is_asked(endpoint):
+    with Kafka(f"{HOST}:1", cluster("", endpoint, "wrong")["options"], timeout_s=2) as kafka:
+        refused_before = endpoint.refused
+        with pytest.raises(KafkaRefused) as error:
+            kafka.cluster_id()
+        assert endpoint.refused > refused_before
+    assert str(error.value) == (
+        "[KAFKA_REFUSED] the broker refused the id of the cluster: Failed to acquire SASL OAUTHBEARER token: "
+        '{"error": "invalid_client"}; nothing was read\n'
+        "  hint: check the credentials and the access rights of this client"
+    )
 
 
 @pytest.fixture
@@ -166,6 +181,7 @@ def test_credentials_of_a_profile_and_of_a_role(login, called, told, role, monke
     assert asked == [told]
 
 
+@pytest.mark.long
 def test_by_iam_the_broker_gets_the_token(address, endpoint, role, monkeypatch):
     with Kafka(address, IAM) as kafka, pytest.raises(KafkaRefused) as error:
         kafka.describe(["any"])
@@ -192,6 +208,7 @@ def test_without_credentials_nobody_comes_in(address, role, monkeypatch):
     )
 
 
+@pytest.mark.long
 def test_a_token_that_is_not_made_anew_for_once_ends_nothing(address, endpoint, role, monkeypatch):
     made = []
 

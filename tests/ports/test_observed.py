@@ -36,7 +36,7 @@ def told(found):
 
 
 @pytest.mark.parametrize("aggregates", [AGGREGATES, MANY], ids=["in generated code", "by observe"])
-@pytest.mark.parametrize("count", [0, 1, 1000])
+@pytest.mark.parametrize("count", [0, pytest.param(1, marks=pytest.mark.long), 1000])
 def test_the_aggregates_are_those_of_the_rows(spark, aggregates, count):
     rows = spark.range(0, count, 1, 3)
     observed = Observed(rows, aggregates)

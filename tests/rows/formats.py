@@ -41,17 +41,14 @@ def frame(spark, values):
 def outcomes(spark, form, values):
     """What ``decode`` and ``explain`` made of the values, in their order."""
     decoded = form.decode(frame(spark, values))
-    explained = form.explain(decoded.where(~F.col(names.DECODED)))
-    told = {
-        row[names.OFFSET]: (row[names.REASON], row[names.FIELD], row[names.MESSAGE])
-        for row in explained.select(names.OFFSET, names.REASON, names.FIELD, names.MESSAGE).collect()
-    }
     # What became of a refused value means nothing, and may be nothing that Python knows.
     meant = F.when(F.col(names.DECODED), F.col(names.DATA))
     # Put in order here: Spark would decode once more, to find out where to part the rows.
     found = sorted(decoded.select(names.OFFSET, names.DECODED, meant).collect(), key=itemgetter(0))
     assert [row[0] for row in found] == list(range(len(values)))
-    assert {row[0] for row in found if not row[1]} == set(told)
+    refused = {row[0] for row in found if not row[1]}
+    told = reasons(form, decoded) if refused else {}
+    assert refused == set(told)
     made = []
     for offset, is_decoded, data in found:
         columns = data.asDict(True) if is_decoded else None
@@ -60,6 +57,13 @@ def outcomes(spark, form, values):
             columns = None
         made.append(Outcome(columns, *told.get(offset, ())))
     return made
+
+
+def reasons(form, decoded):
+    """Reason, field and message by the offset of what was refused."""
+    explained = form.explain(decoded.where(~F.col(names.DECODED)))
+    rows = explained.select(names.OFFSET, names.REASON, names.FIELD, names.MESSAGE).collect()
+    return {offset: tuple(told) for offset, *told in rows}
 
 
 def outcome(spark, form, value):

@@ -61,8 +61,15 @@ RECORDS = (
 )
 
 
-def test_each_dead_letter_says_where_it_failed_and_why(spark):
-    found = letters(spark, a_flow(), *RECORDS).orderBy("kafka_offset").collect()
+@pytest.fixture(scope="module")
+def of_records(spark):
+    """The dead letters of RECORDS, made once."""
+    made = letters(spark, a_flow(), *RECORDS)
+    return spark.createDataFrame(made.collect(), made.schema)
+
+
+def test_each_dead_letter_says_where_it_failed_and_why(of_records):
+    found = of_records.orderBy("kafka_offset").collect()
     assert [(row["kafka_offset"], row["stage"], row["reason"], row["field"]) for row in found] == [
         (2, "expectation", "EXPECTATION", None),
         (3, "decode", "INVALID_JSON", None),
@@ -160,8 +167,8 @@ def test_a_filter_is_the_same_after_it_was_json(wanted):
         (DeadLetterFilter(until=dt.datetime(2020, 1, 1, tzinfo=dt.UTC)), []),
     ],
 )
-def test_a_filter_means_those_that_fit_every_part(wanted, offsets, spark):
-    found = letters(spark, a_flow(), *RECORDS).where(wanted.condition())
+def test_a_filter_means_those_that_fit_every_part(wanted, offsets, of_records):
+    found = of_records.where(wanted.condition())
     assert sorted(row["kafka_offset"] for row in found.collect()) == offsets
 
 

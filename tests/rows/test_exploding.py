@@ -124,10 +124,11 @@ def test_one_element_is_judged_again_alone(spark):
 @pytest.mark.parametrize(
     ("explode", "columns", "rows"),
     [
-        (
+        pytest.param(
             "items",
             ["id", "items", "tags"],
             [(0, 0, (1, ("a", 1), {"x": 1})), (0, 1, (1, ("b", None), {"x": 1})), (1, 0, (2, None, None))],
+            marks=pytest.mark.long,
         ),
         (
             "items AS item",
@@ -139,12 +140,16 @@ def test_one_element_is_judged_again_alone(spark):
             ["id", "items", "tags", "sku"],
             None,
         ),
-        ("tags", ["id", "items", "key", "value"], [(0, 0, (1, [("a", 1), ("b", None)], "x", 1))]),
+        pytest.param(
+            *("tags", ["id", "items", "key", "value"], [(0, 0, (1, [("a", 1), ("b", None)], "x", 1))]),
+            marks=pytest.mark.long,
+        ),
         ("tags as (`a tag`, n)", ["id", "items", "a tag", "n"], [(0, 0, (1, [("a", 1), ("b", None)], "x", 1))]),
-        (
+        pytest.param(
             "if(size(items) > 0, items, array(NULL)) AS item",
             ["id", "items", "tags", "item"],
             None,
+            marks=pytest.mark.long,
         ),
     ],
 )

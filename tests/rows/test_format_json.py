@@ -269,14 +269,56 @@ def test_the_name_in_the_yaml_finds_it():
     assert Json(schema="a int") == Json.model_validate({"type": "json", "schema": "a int"})
 
 
-@pytest.mark.parametrize("declared", FITS)
+def of_all_types(cases):
+    """The format with a column of each type, and of each text its column, type, document, and what becomes of it."""
+    columns = {declared: f"c{place}" for place, declared in enumerate(cases)}
+    sent = [
+        (columns[declared], declared, f'{{"{columns[declared]}":{text}}}'.encode(), wanted)
+        for declared, texts in cases.items()
+        for text, wanted in texts.items()
+    ]
+    return Json(schema=", ".join(f"{name} {declared}" for declared, name in columns.items())), sent
+
+
+def test_what_fits_columns_of_all_types_is_stored_exactly(spark):
+    form, sent = of_all_types(FITS)
+    found = outcomes(spark, form, [document for *_, document, _ in sent])
+    nothing = {f"c{place}": None for place in range(len(FITS))}
+    wrong = [
+        (document, each)
+        for (name, _, document, value), each in zip(sent, found, strict=True)
+        if each != Outcome(nothing | {name: value})
+    ]
+    assert wrong == []
+
+
+def test_what_does_not_fit_columns_of_all_types_is_refused_with_field_and_kind(spark):
+    form, sent = of_all_types(MISFITS)
+    found = outcomes(spark, form, [document for *_, document, _ in sent])
+    wrong = [
+        (document, each)
+        for (name, declared, document, kind), each in zip(sent, found, strict=True)
+        if each != Outcome(None, "FIELD_TYPE", name, f"field {name} is declared {declared} and holds {kind}")
+    ]
+    assert wrong == []
+
+
+# Each alone in its schema, which the one above has beside each other.
+ALONE = {"decimal(10,2)", "string"}
+
+
+def alone(cases):
+    return [each if each in ALONE else pytest.param(each, marks=pytest.mark.long) for each in cases]
+
+
+@pytest.mark.parametrize("declared", alone(FITS))
 def test_what_fits_is_stored_exactly(spark, declared):
     texts = FITS[declared]
     found = outcomes(spark, Json(schema=f"a {declared}"), docs(texts))
     assert dict(zip(texts, found, strict=True)) == {text: Outcome({"a": value}) for text, value in texts.items()}
 
 
-@pytest.mark.parametrize("declared", MISFITS)
+@pytest.mark.parametrize("declared", alone(MISFITS))
 def test_what_does_not_fit_is_refused_with_field_and_kind(spark, declared):
     texts = MISFITS[declared]
     found = outcomes(spark, Json(schema=f"a {declared}"), docs(texts))
@@ -287,12 +329,50 @@ def test_what_does_not_fit_is_refused_with_field_and_kind(spark, declared):
     assert dict(zip(texts, found, strict=True)) == expected
 
 
+NESTED = (
+    "s struct<x:tinyint>, l array<struct<m:decimal(5,1)>>, i array<int>, o array<struct<x:int>>, m map<string,double>, "
+    "d map<string,array<date>>, a int, b int"
+)
+TOGETHER = [
+    (NESTED, '{"s":{"x":300}}', "FIELD_TYPE", "s.x"),
+    (NESTED, '{"l":[{"m":1.5},{"m":1.55}]}', "FIELD_TYPE", "l[].m"),
+    (NESTED, '{"i":[1,"2"]}', "FIELD_TYPE", "i[]"),
+    (NESTED, '{"o":[[]]}', "FIELD_TYPE", "o[]"),
+    (NESTED, '{"m":{"a":1e999}}', "FIELD_TYPE", "m[]"),
+    (NESTED, '{"d":{"a":["2026-02-30"]}}', "FIELD_TYPE", "d[][]"),
+    (NESTED, '{"b":"x","a":"y"}', "FIELD_TYPE", "a"),
+    (NESTED, '{"a":"x","a":1}', "FIELD_TYPE", "a"),
+    ("a int not null, s struct<x:int not null>", "{}", "FIELD_MISSING", "a"),
+    ("a int not null, s struct<x:int not null>", '{"a":null}', "FIELD_MISSING", "a"),
+    ("a int not null, s struct<x:int not null>", '{"a":1,"a":null}', "FIELD_MISSING", "a"),
+    ("a int not null, s struct<x:int not null>", '{"a":1,"s":{}}', "FIELD_MISSING", "s.x"),
+]
+
+
+def test_of_several_columns_the_first_misfit_is_named_by_its_path(spark):
+    for declared in dict.fromkeys(schema for schema, *_ in TOGETHER):
+        cases = [each[1:] for each in TOGETHER if each[0] == declared]
+        found = outcomes(spark, Json(schema=declared), [text.encode() for text, *_ in cases])
+        assert [(each.data, each.reason, each.field) for each in found] == [(None, *told) for _, *told in cases]
+
+
+@pytest.mark.long
 @pytest.mark.parametrize(("declared", "text", "reason", "field"), DEEPER)
 def test_the_first_misfit_is_named_by_its_path(spark, declared, text, reason, field):
     found = outcome(spark, Json(schema=declared), text.encode())
     assert (found.data, found.reason, found.field) == (None, reason, field)
 
 
+def test_of_an_inferred_column_and_a_number_in_it_no_digit_is_lost(spark):
+    form = Json(schema="infer").with_schema(StructType.fromDDL("d double, l array<struct<t:timestamp_ntz>>"))
+    values = [b'{"d": 0.30000000000000004}', b'{"d": 0.1234567890123456789}']
+    values.append(b'{"l": [{}, {"t": "2026-01-02T03:04:05.1234567"}]}')
+    kept, *lost = outcomes(spark, form, values)
+    assert (kept.reason, kept.data["d"]) == (None, 0.30000000000000004)
+    assert [(each.reason, each.field) for each in lost] == [("FIELD_TYPE", "d"), ("FIELD_TYPE", "l[].t")]
+
+
+@pytest.mark.long
 def test_of_an_inferred_column_no_digit_is_lost(spark):
     kept = [b'{"d": 0.30000000000000004, "l": [{"t": "2026-01-02T03:04:05.100000000"}], "n": 0.1234567890123456789}']
     # Java writes two digits of it, and others one.

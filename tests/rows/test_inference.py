@@ -147,6 +147,21 @@ def test_objects_of_very_many_fields_are_maps_and_depth_ends_in_text():
     assert inferred("[[[[1]]]]", max_depth=2) == "array<array<string>>"
 
 
+def test_shapes_that_explode_end_at_their_bounds(monkeypatch):
+    monkeypatch.setattr("rivermouth.schemas.inference.MAX_NODES", 900)
+    monkeypatch.setattr("rivermouth.schemas.inferred.MAX_COLUMNS", 50)
+    with pytest.raises(ShapesExplode):
+        shape_of(*(json.dumps({f"a{i}": {f"b{j}": 1 for j in range(30)}}) for i in range(30)))
+    with pytest.raises(SchemaTooWide):
+        schema_of(shape_of(*(json.dumps({f"a{i}": 1}) for i in range(600))))
+    wide = json.dumps({f"k{i}": {"x": i} for i in range(6_000)})
+    assert inferred(wide, wide) == "map<string,struct<x:bigint>>"
+    assert shape_of(f'{{"f": {wide}}}').nodes == 3
+    bomb = b'{"f": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    assert shape_of(bomb).corrupt["TOO_DEEP"].count == 1
+
+
+@pytest.mark.long
 def test_shapes_that_explode_end():
     documents = [json.dumps({f"a{i}": {f"b{j}": 1 for j in range(400)}}) for i in range(600)]
     with pytest.raises(ShapesExplode):
@@ -297,7 +312,14 @@ PLANS = {
 }
 
 
-@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+@pytest.mark.parametrize(
+    "plan",
+    [
+        PLANS["by chance"],
+        *(pytest.param(PLANS[name], marks=pytest.mark.long) for name in ("in turns", "ten in a row")),
+    ],
+    ids=PLANS,
+)
 def test_a_sample_finds_the_fields_that_one_record_in_a_thousand_has(plan):
     rounds = spread({"t": {0: (0, 7_000_000), 1: (90, 2_500_000), 2: (0, 500_000)}}, SAMPLE_RECORDS)
     shape = Shape()

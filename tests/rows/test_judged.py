@@ -87,7 +87,10 @@ def content(frame):
     return kept.dtypes, sorted(map(str, kept.collect()))
 
 
-@pytest.mark.parametrize("kind", FLOWS)
+# Canal's are changes too.
+@pytest.mark.parametrize(
+    "kind", [kind if kind != "debezium" else pytest.param(kind, marks=pytest.mark.long) for kind in FLOWS]
+)
 def test_each_batch_is_judged_as_if_its_frames_were_built_for_it(spark, kind):
     run = a_run(a_flow(**FLOWS[kind]))
     all_values = CHANGES if run.flow.change_envelope else VALUES
@@ -98,8 +101,9 @@ def test_each_batch_is_judged_as_if_its_frames_were_built_for_it(spark, kind):
     assert [prepared.lasts for prepared in run.prepared.values()] == [True]
 
 
-def test_columns_that_stay_beside_have_frames_of_their_own(spark):
-    run = a_run(a_flow(**JSON))
+@pytest.mark.parametrize("kind", ["text", pytest.param("json", marks=pytest.mark.long)])
+def test_columns_that_stay_beside_have_frames_of_their_own(spark, kind):
+    run = a_run(a_flow(**FLOWS[kind]))
     plain = batch(spark, VALUES[0])
     more = plain.select("*", F.lit(7).alias("__batch"), (F.col(names.OFFSET) + 1).alias(names.EPOCH))
     beside = ("__batch", names.EPOCH)

@@ -86,23 +86,37 @@ def test_each_record_finds_its_row_and_one_without_a_row_goes_where_the_lookup_s
     assert flow.outcome.dropped_by == {"expectation positive": 1, **dropped[missing]}
 
 
+SHOPS = [(1, "a", "north"), (1, "b", "south"), (2, "a", "east")], "customer bigint, code string, region string"
+WEIGHTS = [("k1", 10), ("k2", None)], "k string, weight int"
+BOTH = [
+    {"table": "shops", "on": {"customer_id": "customer", "shop.code": "code"}, "columns": {"region": "area"}},
+    {"table": "keys", "on": {"kafka_key": "k"}, "columns": ["weight"], "missing": "drop", "where": "k <> 'k9'"},
+]
+KEYED = [
+    Record({"id": 1, "customer_id": 1, "shop": {"code": "b"}}, key="k1"),
+    Record({"id": 2, "customer_id": 2, "shop": {"code": "b"}}, key="k2"),
+    Record({"id": 3, "customer_id": 1, "shop": {"code": "a"}}, key="k3"),
+    Record({"id": 4, "customer_id": 1, "shop": None}, key=None),
+]
+SELECT = ["id", "upper(area) AS area", "weight + 1 AS weight"]
+
+
+def test_records_that_are_checked_find_rows_by_several_keys_fields_and_metadata_columns(tmp_path, spark):
+    for name, told in (("shops", SHOPS), ("keys", WEIGHTS)):
+        spark.createDataFrame(*told).coalesce(1).write.format("delta").save(str(tmp_path / "lake" / name))
+    spec = {**project(BOTH, select=SELECT), "lake": str(tmp_path / "lake")}
+    found = judge_records(ResolvedProject.from_spec(spec), "orders", KEYED)
+    assert [each.verdict for each in found] == ["table", "table", "dropped", "dropped"]
+    assert [tuple(each.row[name] for name in ("id", "area", "weight")) for each in found[:2]] == [
+        (1, "SOUTH", 11),
+        (2, None, None),
+    ]
+
+
+@pytest.mark.long
 def test_keys_may_be_several_have_other_names_or_be_fields_and_metadata_columns(spark, run_flow):
-    shops = spark.createDataFrame(
-        [(1, "a", "north"), (1, "b", "south"), (2, "a", "east")], "customer bigint, code string, region string"
-    )
-    keys = spark.createDataFrame([("k1", 10), ("k2", None)], "k string, weight int")
-    both = [
-        {"table": "shops", "on": {"customer_id": "customer", "shop.code": "code"}, "columns": {"region": "area"}},
-        {"table": "keys", "on": {"kafka_key": "k"}, "columns": ["weight"], "missing": "drop", "where": "k <> 'k9'"},
-    ]
-    records = [
-        Record({"id": 1, "customer_id": 1, "shop": {"code": "b"}}, key="k1"),
-        Record({"id": 2, "customer_id": 2, "shop": {"code": "b"}}, key="k2"),
-        Record({"id": 3, "customer_id": 1, "shop": {"code": "a"}}, key="k3"),
-        Record({"id": 4, "customer_id": 1, "shop": None}, key=None),
-    ]
-    select = ["id", "upper(area) AS area", "weight + 1 AS weight"]
-    flow = run_flow(project(both, select=select), "orders", records, spark=spark, tables={"shops": shops, "keys": keys})
+    tables = {"shops": spark.createDataFrame(*SHOPS), "keys": spark.createDataFrame(*WEIGHTS)}
+    flow = run_flow(project(BOTH, select=SELECT), "orders", KEYED, spark=spark, tables=tables)
     assert table(flow, "id", "area", "weight") == [(1, "SOUTH", 11), (2, None, None)]
     assert flow.counts.dropped == 2
     assert flow.table().columns[:3] == ["id", "area", "weight"]
@@ -131,6 +145,7 @@ def test_keyed_tables_take_deletions_whatever_the_lookup_finds(sink, spark, cust
     assert [row.reason for row in flow.dead_letters().collect()] == ["LOOKUP_MISSING"]
 
 
+@pytest.mark.long
 def test_a_new_version_is_read_by_the_next_batch_and_dead_letters_pass_by_it(spark, customers, run_flow):
     flow = run_flow(
         project(lookup("dead_letter")), "orders", [order(1, 9)], spark=spark, tables={"silver.customers": customers}
@@ -233,9 +248,12 @@ def test_what_the_file_alone_shows_is_refused_without_spark(flows, words):
         validate_static(ResolvedProject.from_spec({"name": "shop", "lake": "/nowhere/lake", "flows": body}))
 
 
-def test_records_that_are_checked_find_their_rows_and_plan_tells_the_version(tmp_path, spark, customers):
+VERDICTS = [("keep", "table"), ("drop", "dropped"), ("dead_letter", "dead_letter")]
+
+
+@pytest.mark.parametrize("wanted", [VERDICTS[1:2], pytest.param(VERDICTS, marks=pytest.mark.long)], ids=["drop", "all"])
+def test_records_that_are_checked_find_their_rows_and_plan_tells_the_version(wanted, tmp_path, spark, customers):
     customers.write.format("delta").save(str(tmp_path / "lake/silver/customers"))
-    wanted = [("keep", "table"), ("drop", "dropped"), ("dead_letter", "dead_letter")]
     flows = {
         missing: {**project(lookup(missing))["flows"]["orders"], "table": f"silver.{missing}"} for missing, _ in wanted
     }
@@ -287,15 +305,35 @@ flows:
     ]
 
 
+def add_customers(spark, folder, number):
+    """So many rows are appended to the table of the lookup; returns the flow."""
+    rows = spark.range(number).selectExpr("id AS customer_id", "'Ada' AS name", "'gold' AS tier")
+    rows.coalesce(1).write.format("delta").mode("append").save(f"{folder}/lake/silver/customers")
+    spec = {**project(lookup()), "lake": f"{folder}/lake"}
+    return ResolvedProject.from_spec(spec, folder, {}).flow("orders")
+
+
+@pytest.mark.long
 def test_tables_that_are_looked_at_once_stay_out_of_memory(spark, tmp_path):
-    spark.range(3).selectExpr("id AS customer_id", "'Ada' AS name", "'gold' AS tier").write.format("delta").save(
-        f"{tmp_path}/lake/silver/customers"
-    )
-    spec = {**project(lookup()), "lake": f"{tmp_path}/lake"}
-    flow = ResolvedProject.from_spec(spec, tmp_path, {}).flow("orders")
+    flow = add_customers(spark, tmp_path, 3)
     for cached in (False, True):
         tables = LookupTables(cached=cached)
         (rows,) = tables.frames(spark, flow)
         assert rows.count() == 3
         assert [each.cached.is_cached for each in tables._loaded] == [cached]
         tables.close()
+
+
+def test_a_table_is_in_memory_until_it_has_a_new_version(spark, tmp_path):
+    flow, tables = add_customers(spark, tmp_path, 0), LookupTables()
+    assert tables.refresh(spark, flow)
+    assert not tables.refresh(spark, flow)
+    assert ([each.cached.is_cached for each in tables._loaded], tables.versions) == ([True], (0,))
+    add_customers(spark, tmp_path, 1)
+    assert tables.refresh(spark, flow)
+    (rows,) = tables.frames(spark, flow)
+    assert (rows.count(), tables.versions) == (1, (1,))
+    tables.close()
+    once = LookupTables(cached=False)
+    once.refresh(spark, flow)
+    assert [each.cached.is_cached for each in once._loaded] == [False]

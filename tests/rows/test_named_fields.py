@@ -79,12 +79,12 @@ def test_a_value_without_any_declared_column_is_refused_or_kept(spark, kind, set
     ("policies", "kept"),
     [
         ({}, []),
-        ({"on_new_column": "rescue"}, ["new", "null"]),
+        pytest.param({"on_new_column": "rescue"}, ["new", "null"], marks=pytest.mark.long),
         ({"columns": {"new": {"on_new_column": "rescue"}}}, ["new", "null"]),
-        ({"columns": {"else": {"on_new_column": "rescue"}}}, []),
+        pytest.param({"columns": {"else": {"on_new_column": "rescue"}}}, [], marks=pytest.mark.long),
         # One that it cannot take yet is refused until the schema has grown.
         ({"on_new_column": "evolve"}, ["null"]),
-        ({"on_new_column": "dead_letter"}, []),
+        pytest.param({"on_new_column": "dead_letter"}, [], marks=pytest.mark.long),
     ],
 )
 def test_what_a_policy_keeps_is_no_value_without_fields(spark, policies, kept):
@@ -98,19 +98,27 @@ def test_what_a_policy_keeps_is_no_value_without_fields(spark, policies, kept):
     assert reasons == known | {no_declared_field.REASON}
 
 
-def test_a_column_that_must_be_there_names_the_spelling_too(spark):
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        ("json", {"ID": 1, "x": 2}),
+        *(pytest.param(*each, marks=pytest.mark.long) for each in (("msgpack", {"ID": 1, "x": 2}), ("xml", {"ID": 1}))),
+    ],
+)
+def test_a_column_that_must_be_there_names_the_spelling_too(spark, kind, fields):
     wanted = "; column Id differs in case from field ID: declare it as ID"
-    for kind, fields in (("json", {"ID": 1, "x": 2}), ("msgpack", {"ID": 1, "x": 2}), ("xml", {"ID": 1})):
-        form = find_kind("formats", kind).model_validate({"type": kind, "schema": "Id bigint NOT NULL, x int"})
-        (found,) = outcomes(spark, form, [written(kind, fields)])
-        assert (found.reason, found.field) == ("FIELD_MISSING", "Id")
-        assert found.message.endswith(wanted)
+    form = find_kind("formats", kind).model_validate({"type": kind, "schema": "Id bigint NOT NULL, x int"})
+    (found,) = outcomes(spark, form, [written(kind, fields)])
+    assert (found.reason, found.field) == ("FIELD_MISSING", "Id")
+    assert found.message.endswith(wanted)
 
 
-def test_long_names_are_cut(spark):
+@pytest.mark.parametrize(
+    "kind", ["json", *(pytest.param(each, marks=pytest.mark.long) for each in ("msgpack", "key_value"))]
+)
+def test_long_names_are_cut(spark, kind):
     name = "N" * 150
     told = f"{NONE}; column {'N' * 100}... differs in case from field {'n' * 100}...: declare it as {'n' * 100}..."
-    for kind in ("json", "msgpack", "key_value"):
-        form = find_kind("formats", kind).model_validate({"type": kind, "schema": f"{name} bigint"})
-        value = written(kind, {name.lower(): 1})
-        assert outcomes(spark, form, [value]) == [Outcome(None, no_declared_field.REASON, name, told)]
+    form = find_kind("formats", kind).model_validate({"type": kind, "schema": f"{name} bigint"})
+    value = written(kind, {name.lower(): 1})
+    assert outcomes(spark, form, [value]) == [Outcome(None, no_declared_field.REASON, name, told)]

@@ -82,9 +82,14 @@ def read_back(spark, folder, column):
     ("partition_by", "column", "sink"),
     [
         (["p"], "p", None),
-        ([{"q": "concat(p, '')"}], "q", None),
-        (["p"], "p", {"type": "upsert", "keys": ["id"]}),
-        (["p"], "p", {"type": "history", "keys": ["id"], "sequence_by": "kafka_offset"}),
+        *(
+            pytest.param(*each, marks=pytest.mark.long)
+            for each in (
+                ([{"q": "concat(p, '')"}], "q", None),
+                (["p"], "p", {"type": "upsert", "keys": ["id"]}),
+                (["p"], "p", {"type": "history", "keys": ["id"], "sequence_by": "kafka_offset"}),
+            )
+        ),
     ],
     ids=["declared", "derived", "upsert", "history"],
 )
@@ -119,19 +124,22 @@ def test_folders_have_the_length_that_spark_gives_them(spark):
     assert text.DEFAULT_PARTITION_NAME() == partition_values.NULL_FOLDER
 
 
-def test_bytes_are_a_partition_where_they_are_text(spark, tmp_path):
+@pytest.mark.parametrize(
+    ("column", "part"),
+    [("kafka_key", "kafka_key"), pytest.param("k", {"k": "CAST(kafka_key AS STRING)"}, marks=pytest.mark.long)],
+)
+def test_bytes_are_a_partition_where_they_are_text(spark, tmp_path, column, part):
     keys = [b"ab", b"", b"\x00\xff", b"a\xff", b"a\x00", "ü".encode(), NULL.encode(), None]
-    for column, part in (("kafka_key", "kafka_key"), ("k", {"k": "CAST(kafka_key AS STRING)"})):
-        flow = a_flow([part], format="raw")
-        routed = transform(rows_of(spark, [(key, b"v") for key in keys]), flow)
-        found = letters(routed, flow)
-        assert {place: row["field"] for place, row in found.items()} == dict.fromkeys([1, 2, 3, 4, 6], column)
-        assert found[1]["message"].partition(": write")[0].endswith(REFUSED[""])
-        assert {found[place]["message"].partition(": write")[0][-len(UNFIT) :] for place in (2, 3, 4)} == {UNFIT}
-        kept = routed.where(F.col(names.ROUTE) == routing.TABLE).select(F.col("kafka_offset").alias("id"), column)
-        kept.write.format("delta").partitionBy(column).save(str(tmp_path / column))
-        back = spark.read.format("delta").load(str(tmp_path / column)).selectExpr("id", f"CAST({column} AS BINARY) v")
-        assert {row["id"]: row["v"] and bytes(row["v"]) for row in back.collect()} == {0: b"ab", 5: keys[5], 7: None}
+    flow = a_flow([part], format="raw")
+    routed = transform(rows_of(spark, [(key, b"v") for key in keys]), flow)
+    found = letters(routed, flow)
+    assert {place: row["field"] for place, row in found.items()} == dict.fromkeys([1, 2, 3, 4, 6], column)
+    assert found[1]["message"].partition(": write")[0].endswith(REFUSED[""])
+    assert {found[place]["message"].partition(": write")[0][-len(UNFIT) :] for place in (2, 3, 4)} == {UNFIT}
+    kept = routed.where(F.col(names.ROUTE) == routing.TABLE).select(F.col("kafka_offset").alias("id"), column)
+    kept.write.format("delta").partitionBy(column).save(str(tmp_path / column))
+    back = spark.read.format("delta").load(str(tmp_path / column)).selectExpr("id", f"CAST({column} AS BINARY) v")
+    assert {row["id"]: row["v"] and bytes(row["v"]) for row in back.collect()} == {0: b"ab", 5: keys[5], 7: None}
 
 
 def test_many_folders_have_a_length_together(spark):
@@ -158,9 +166,14 @@ def test_many_folders_have_a_length_together(spark):
     ("partition_by", "value", "instead"),
     [
         (["p"], "", [{"p_part": "coalesce(nullif(p, ''), '(empty)')"}]),
-        ([{"q": "concat(p, '')"}], "", [{"q": "coalesce(nullif(concat(p, ''), ''), '(empty)')"}]),
-        (["concat(p, '')"], "", [{"concat_p": "coalesce(nullif(concat(p, ''), ''), '(empty)')"}]),
-        (["id", "p"], "x" * 300, ["id", {"p_part": "sha2(p, 256)"}]),
+        *(
+            pytest.param(*each, marks=pytest.mark.long)
+            for each in (
+                ([{"q": "concat(p, '')"}], "", [{"q": "coalesce(nullif(concat(p, ''), ''), '(empty)')"}]),
+                (["concat(p, '')"], "", [{"concat_p": "coalesce(nullif(concat(p, ''), ''), '(empty)')"}]),
+                (["id", "p"], "x" * 300, ["id", {"p_part": "sha2(p, 256)"}]),
+            )
+        ),
         (
             [{"day": "date(kafka_timestamp)", "q": "concat(p, '')"}],
             NULL,
@@ -209,22 +222,24 @@ def test_the_remedies_lead_each_value_that_names_no_table_to_the_rest(spark):
     assert tables == {value: (value,) if value in named else ("_rest",) for value in sent_as}
 
 
-def test_only_what_would_be_stored_is_refused(spark):
+@pytest.mark.parametrize(
+    ("policy", "routes"),
+    [
+        pytest.param("drop", ["dropped", "dead_letter", "dropped", "dead_letter"], marks=pytest.mark.long),
+        ("keep", ["dead_letter", "dead_letter", "table", "dead_letter"]),
+        pytest.param("dead_letter", ["dead_letter"] * 4, marks=pytest.mark.long),
+    ],
+)
+def test_only_what_would_be_stored_is_refused(spark, policy, routes):
     records = [(b"", None), (b"", b'{"p": ""}'), (b"k", None), (b"", b"{bad")]
-    expected = {
-        "drop": ["dropped", "dead_letter", "dropped", "dead_letter"],
-        "keep": ["dead_letter", "dead_letter", "table", "dead_letter"],
-        "dead_letter": ["dead_letter"] * 4,
-    }
-    for policy, routes in expected.items():
-        flow = a_flow(
-            ["kafka_key"], null_values=policy, expectations=[{"name": "no", "condition": "false", "action": "fail"}]
-        )
-        routed = transform(rows_of(spark, records), flow)
-        assert [row[names.ROUTE] for row in routed.orderBy(names.OFFSET).collect()] == routes
-        reasons = {place: row["reason"] for place, row in letters(routed, flow).items()}
-        assert reasons.get(0) == {"drop": None, "keep": "PARTITION_VALUE_INVALID", "dead_letter": "NULL_VALUE"}[policy]
-        assert (reasons[1], reasons[3]) == ("PARTITION_VALUE_INVALID", "INVALID_JSON")
+    flow = a_flow(
+        ["kafka_key"], null_values=policy, expectations=[{"name": "no", "condition": "false", "action": "fail"}]
+    )
+    routed = transform(rows_of(spark, records), flow)
+    assert [row[names.ROUTE] for row in routed.orderBy(names.OFFSET).collect()] == routes
+    reasons = {place: row["reason"] for place, row in letters(routed, flow).items()}
+    assert reasons.get(0) == {"drop": None, "keep": "PARTITION_VALUE_INVALID", "dead_letter": "NULL_VALUE"}[policy]
+    assert (reasons[1], reasons[3]) == ("PARTITION_VALUE_INVALID", "INVALID_JSON")
 
 
 def test_a_deletion_stores_nothing_and_passes(spark):

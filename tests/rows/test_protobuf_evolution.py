@@ -69,6 +69,22 @@ NEW = {
 }
 
 
+def test_what_a_writers_descriptor_has_besides_becomes_columns(spark, registry):
+    table = EvolvingOrders(spark, registry, V1, on_new_column="evolve", on_type_change="widen")
+    writer = orders(
+        "int64 number = 1", "Place place = 2", "repeated double prices = 9", messages={"Place": ["int64 zip = 2"]}
+    )
+    old, new = table.sent(V1, OLD), table.sent(writer, {"number": 1 << 40, "place": {"zip": 5}, "prices": [0.5]})
+    assert table.grow(old, new) == ("widens id to bigint", "adds place.zip bigint", "adds column prices array<double>")
+    first, second = table.outcomes(old, new)
+    items = [{"sku": "a"}]
+    place = {"city": "Ulm", "zip": None}
+    assert first.data == {"id": 1, "place": place, "items": items, "status": "SENT", "prices": None}
+    place = {"city": "", "zip": 5}
+    assert second.data == {"id": 1 << 40, "place": place, "items": [], "status": "NEW", "prices": [0.5]}
+
+
+@pytest.mark.long
 def test_what_a_writers_descriptor_has_besides_becomes_columns_and_old_writers_are_read_on(spark, registry):
     table = EvolvingOrders(spark, registry, V1, on_new_column="evolve", on_type_change="widen")
     old, new = table.sent(V1, OLD), table.sent(V2, NEW)
@@ -381,17 +397,38 @@ def test_what_google_protobuf_would_stumble_over_is_no_descriptor(content, detai
     assert error.value.facts["detail"] == detail
 
 
-def test_what_no_descriptor_names_is_refused_or_counted(spark, registry):
-    declared = orders("int32 id = 1", "string note = 100", "P place = 3", messages={"P": ["string city = 1"]})
+OF_NUMBERS = orders("int32 id = 1", "string note = 100", "P place = 3", messages={"P": ["string city = 1"]})
+# An extension that is a column by now, one that is none, and a field that nobody knows, here and within another.
+EXTENDED = (b"\xa2\x06\x01n", b"\xaa\x06\x01m", b"\x48\x01", b"\x1a\x02\x48\x01")
+
+
+def with_extensions():
+    """A writer of such messages, to which others are extensions."""
     file = FileDescriptorSet.FromString(
         orders("optional int32 id = 1", "optional P place = 3", messages={"P": []}, syntax="proto2")
     )
     file.file[0].message_type[0].extension_range.add(start=100, end=300)
     for name, number in (("note", 100), ("more", 101)):
         file.file[0].extension.add(name=name, number=number, label=1, type=9, extendee=".shop.Order")
-    writer = file.SerializeToString()
-    # An extension that is a column by now, one that is none, and a field that nobody knows, here and within another.
-    note, more, unknown, within = b"\xa2\x06\x01n", b"\xaa\x06\x01m", b"\x48\x01", b"\x1a\x02\x48\x01"
+    return file.SerializeToString()
+
+
+def test_what_no_descriptor_names_is_refused_and_stops_the_flow(spark, registry):
+    table = EvolvingOrders(spark, registry, OF_NUMBERS, on_new_column="fail")
+    writer = with_extensions()
+    sent = [table.sent(writer, each) for each in (*EXTENDED, b"\x08\x05")]
+    assert [(each.reason, each.field) for each in table.outcomes(*sent)] == [
+        ("SCHEMA_MISMATCH", "note"),
+        *(("FIELD_UNDECLARED", field) for field in ("101", "9", "place.9")),
+        (None, None),
+    ]
+    assert table.stops(*sent) == [(at, "FIELD_UNDECLARED", name) for at, name in ((1, "101"), (2, "9"), (3, "place.9"))]
+
+
+@pytest.mark.long
+def test_what_no_descriptor_names_is_refused_or_counted(spark, registry):
+    declared, writer = OF_NUMBERS, with_extensions()
+    note, more, unknown, within = EXTENDED
     said = "which the schema of its writer lacks"
     for policy in ("evolve", "dead_letter", "fail"):
         table = EvolvingOrders(spark, registry, declared, on_new_column=policy)
