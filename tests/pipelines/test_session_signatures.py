@@ -6,7 +6,7 @@ import pytest
 
 from rivermouth.pipelines.session import pipeline_session
 
-CLASSES = ("PipelineSession", "_Settings", "_BatchReader", "_StreamReader")
+CLASSES = ("PipelineSession", "_Settings", "_Catalog", "_BatchReader", "_StreamReader")
 NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 

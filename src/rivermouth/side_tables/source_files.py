@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.ports.delta import delta_table
+from rivermouth.ports.delta.small_append import append_few
+from rivermouth.ports.spark.local_frames import few_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,8 +66,9 @@ class SourceFiles:
                 properties={"delta.checkpointInterval": "100", "delta.dataSkippingStatsColumns": "flow,entry"},
             )
             delta_table.create(spark, self.location, layout, metadata=json.dumps({"source_files_of": flow}))
-        rows = spark.createDataFrame([(flow, entry, *each) for each in found], _COLUMNS).coalesce(1)
-        rows.write.format("delta").mode("append").save(self.location)
+        rows = [dict(zip(_COLUMNS.names, (flow, entry, *each), strict=True)) for each in found]
+        if not append_few(self._files, self.location, rows, _COLUMNS):
+            few_rows(spark, rows, _COLUMNS).coalesce(1).write.format("delta").mode("append").save(self.location)
 
     def known(self, spark: SparkSession, flow: str, entry: int) -> list[tuple[int, str, int]]:
         """The files of all batches of a flow up to an entry, each once."""

@@ -15,6 +15,7 @@ from rivermouth.names import did_you_mean
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.lake.lake_files import files_for
 from rivermouth.ports.sources.given_source import GivenSource
+from rivermouth.ports.spark.local_frames import no_rows
 from rivermouth.project.resolved.known_tables import check_one
 from rivermouth.project.resolved.resolved_project import ResolvedProject
 from rivermouth.rows import dead_letter
@@ -159,7 +160,7 @@ class FlowTest:
         place = self._places.dead_letter_table
         if delta_table.exists(files_for(place, self.spark), place):
             return table_frame(self.spark, place)
-        return self.spark.createDataFrame([], dead_letter.columns(self._flow))
+        return no_rows(self.spark, dead_letter.columns(self._flow))
 
     def close(self) -> None:
         """Removes the lake of the test."""

@@ -20,6 +20,7 @@ from rivermouth.pipelines.running.pipeline import PATHS, Pipeline
 from rivermouth.pipelines.selection import Selection
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.lake.lake_files import files_for
+from rivermouth.ports.spark.local_frames import no_rows
 from rivermouth.side_tables.row_dead_letters import ROW, WHY
 from rivermouth.testing.sessions import Folder, session_for_tests, table_frame
 from rivermouth.testing.sources import Files, PipelineSources, Records, Rows
@@ -155,7 +156,7 @@ class PipelineTest:
         if self._exists(location):
             return table_frame(self.spark, location)
         row = T.StructField(ROW, self.table(name).schema)
-        return self.spark.createDataFrame([], T.StructType([*WHY, row]))
+        return no_rows(self.spark, T.StructType([*WHY, row]))
 
     def outcome(self, name: str) -> DatasetOutcome:
         """What the last update came to for one table or sink.

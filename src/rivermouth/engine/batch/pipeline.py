@@ -19,6 +19,7 @@ from rivermouth.errors import CountsDisagree
 from rivermouth.ports.internals import delta_snapshot
 from rivermouth.ports.internals.expressions import is_of_the_day
 from rivermouth.ports.internals.prepared_plan import Prepared
+from rivermouth.ports.spark.local_frames import no_rows
 from rivermouth.rows import (
     checks,
     conform,
@@ -230,7 +231,7 @@ def write_entry(run: FlowRun, entry: Entry) -> Commit:
     Guarantees:
         Run twice: once. Stopped half-way: the entry is there or not.
     """
-    empty = run.spark.createDataFrame([], delta_snapshot.table_state(run.spark, run.places.table).columns)
+    empty = no_rows(run.spark, delta_snapshot.table_state(run.spark, run.places.table).columns)
     return Append().write(empty, Target(run.ledger, run.table_id, run.position.version), entry)
 
 

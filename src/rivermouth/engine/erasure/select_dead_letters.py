@@ -15,6 +15,7 @@ from rivermouth.engine.batch.pipeline import (
     with_epoch,
 )
 from rivermouth.engine.erasure.erasure_conditions import MET, OWN, RECORD, meets, of_keys
+from rivermouth.ports.spark.local_frames import no_rows
 from rivermouth.rows.dead_letter import COLUMNS as LETTER_COLUMNS
 from rivermouth.side_tables.erased_records import CHANGE, COORDINATES, DEAD_LETTERS, ELSEWHERE, PLACE
 
@@ -100,7 +101,7 @@ def chosen_letters(run: FlowRun, request: ForgetRequest, keys: _KafkaKeys | None
     """Coordinates, place and batch of the dead letters that are meant; None where there are no dead letters."""
     if not run.dead_letters.exists():
         if request.dead_letters is not None:
-            meets(run, run.spark.createDataFrame([], LETTER_COLUMNS), "--dead-letters", request.dead_letters)
+            meets(run, no_rows(run.spark, LETTER_COLUMNS), "--dead-letters", request.dead_letters)
         return None
     letters = run.dead_letters.frame()
     letters = letters.withColumn(MET, meets(run, letters, "--dead-letters", request.dead_letters))

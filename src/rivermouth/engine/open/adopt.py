@@ -20,6 +20,7 @@ from rivermouth.ports.delta.table_ledger import TableLedger, transaction_of
 from rivermouth.ports.internals import delta_snapshot
 from rivermouth.ports.lake.checkpoint import Checkpoints
 from rivermouth.ports.lake.lake_files import PlacedFiles
+from rivermouth.ports.spark.local_frames import no_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -134,7 +135,7 @@ def adopt(inputs: FlowInputs, wanted: Adoption, listener: Listener) -> None:
         if doubt:
             listener(Warned(flow.name, doubt))
     entry = _entry_zero(inputs, wanted, start)
-    empty, transaction = inputs.spark.createDataFrame([], shape.columns), transaction_of(entry, state.table_id)
+    empty, transaction = no_rows(inputs.spark, shape.columns), transaction_of(entry, state.table_id)
     if not delta_append.append_alone(empty, places.table, transaction, onto=state.version):
         raise wish.refused("another program wrote to it meanwhile", "stop that program, then run this again")
     for decision in entry.decisions:

@@ -21,6 +21,7 @@ from rivermouth.ports.lake.storage_checks import check_same_place
 from rivermouth.ports.sources.snapshot_source import SnapshotSource
 from rivermouth.ports.sources.table_source import TableSource
 from rivermouth.ports.sources.table_values import TableValues
+from rivermouth.ports.spark.local_frames import no_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -95,7 +96,7 @@ def check_where(spark: SparkSession, source: SourceTable, reader: str) -> None:
         # First: to analyse reflection is to load a class.
         detail = forbidden(spark, source.where) or (_AGAIN if is_of_the_day(source.where) else None)
         if detail is None:
-            chosen = spark.createDataFrame([], columns).where(source.where)
+            chosen = no_rows(spark, columns).where(source.where)
             detail = forbidden_within(chosen) or (None if repeatable(chosen) else _AGAIN)
     except PySparkException as error:
         detail, near = first_line(error), fix_of(error, columns.names, fix)

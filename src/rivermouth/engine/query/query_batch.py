@@ -17,13 +17,18 @@ from rivermouth.engine.query.query_table import conformed
 from rivermouth.errors import CountsDisagree
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.delta_merge import merge
+from rivermouth.ports.internals.expressions import is_of_the_day
 from rivermouth.ports.internals.observed import Observed
 from rivermouth.ports.internals.persisted import held_bytes
+from rivermouth.ports.internals.prepared_plan import Prepared
 from rivermouth.ports.lake.query_checkpoint import FixedOffsets
 from rivermouth.rows import envelope, row_expectations
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
     from rivermouth.domain.query.query_entry import QueryCounts, QueryEntry
     from rivermouth.engine.query.query_run import QueryRun
@@ -65,11 +70,11 @@ def process(frame: DataFrame, batch_id: int, query_id: str, run: QueryRun) -> No
     # 3 check
     context.step("check")
     run.begin_counts()
-    routed = row_expectations.route(frame, context.expectations)
+    routed = _prepared("route", lambda rows: row_expectations.route(rows, context.expectations), run).over(frame)
     observed = Observed(routed, row_expectations.counting(context.expectations))
     # 4 write
     context.step("write")
-    rows = conformed(observed.rows.where(row_expectations.IN_TABLE), run.columns)
+    rows = _prepared("conform", lambda rows: _in_table(rows, run.columns), run).over(observed.rows)
     position, commit = context.ledger.write(
         rows,
         run.position,
@@ -88,6 +93,18 @@ def process(frame: DataFrame, batch_id: int, query_id: str, run: QueryRun) -> No
     if counts.dead_lettered:
         write_dead_letters(routed, run)
     report_batch(counts, started, run)
+
+
+def _in_table(routed: DataFrame, columns: StructType) -> DataFrame:
+    return conformed(routed.where(row_expectations.IN_TABLE), columns)
+
+
+def _prepared(step: str, build: Callable[[DataFrame], DataFrame], run: QueryRun) -> Prepared:
+    """What a step of each batch makes of its rows: analysed for the first batch, unless a condition names a day."""
+    if step not in run.prepared:
+        fixed = not any(is_of_the_day(each.condition) for each in run.context.expectations)
+        run.prepared[step] = Prepared(build, lasts=fixed)
+    return run.prepared[step]
 
 
 def check_counts(written: int | None, run: QueryRun) -> None:

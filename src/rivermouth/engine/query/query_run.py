@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rivermouth.engine.query.counted_view import CountedView
     from rivermouth.engine.query.decoded_stream import DecodedStream
     from rivermouth.ports.delta.query_ledger import QueryLedger, QueryPosition
+    from rivermouth.ports.internals.prepared_plan import Prepared
     from rivermouth.ports.lake.lake_files import LakeFiles
     from rivermouth.ports.lake.query_checkpoint import FixedOffsets, QueryCheckpoint
     from rivermouth.rows.row_expectations import RowExpectation
@@ -104,6 +105,7 @@ class QueryRun:
         views: Views with expectations that its query reads.
         decoded: Records that its query decodes.
         static_tables: Folders of the Delta tables that each batch of its query is joined with.
+        prepared: What is made of the rows of each batch, by the name of the step.
         query: What Spark has started; None before, and of a batch that is no stream's.
         counts: Of the batches of this run.
         late_rows: Tells how many rows a watermark has left out in the batch in hand.
@@ -122,6 +124,7 @@ class QueryRun:
     views: Sequence[CountedView] = ()
     decoded: Sequence[DecodedStream] = ()
     static_tables: Sequence[str] = ()
+    prepared: dict[str, Prepared] = field(default_factory=dict)
     query: StreamingQuery | None = None
     counts: QueryCounts = NO_COUNTS
     late_rows: Callable[[], int] = lambda: 0

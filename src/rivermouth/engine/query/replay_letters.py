@@ -17,6 +17,7 @@ from rivermouth.names import quoted
 from rivermouth.ports.delta import delta_append, delta_table
 from rivermouth.ports.internals.delta_snapshot import table_state
 from rivermouth.ports.lake.lake_files import files_for
+from rivermouth.ports.spark.local_frames import no_rows
 from rivermouth.rows import row_expectations
 from rivermouth.side_tables.held_letters import HeldLetters
 from rivermouth.side_tables.row_dead_letters import ROW, RowDeadLetters
@@ -228,7 +229,7 @@ def _written(spark: SparkSession, table: LetterTable, number: int, *, records: b
     if newest < number:
         # Whoever began it may still be at work: with a later number in the table, its commit is refused.
         carried = TableTransaction(app, number + 1, replay_text(table.dataset, number + 1))
-        delta_append.append(spark.createDataFrame([], state.columns), table.location, carried)
+        delta_append.append(no_rows(spark, state.columns), table.location, carried)
     if newest == number:
         _write_held(spark, table, number)
     return newest == number

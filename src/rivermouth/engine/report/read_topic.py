@@ -12,6 +12,7 @@ from rivermouth.engine.open.sources import source_of
 from rivermouth.engine.schema.kept_schemas import fixed, inferred_now
 from rivermouth.engine.table.flow_table import table_shape
 from rivermouth.ports.kafka.kafka_cluster import Kafka
+from rivermouth.ports.spark.local_frames import no_rows
 from rivermouth.rows import envelope, routing
 from rivermouth.rows.keyed import change_order, changes
 from rivermouth.side_tables.deleted_keys import truncations_of
@@ -54,7 +55,7 @@ def frame_of(spark: SparkSession, job: FlowJob) -> DataFrame:
         held = source.batch(spark, ranges) if ranges else None
     shape = table_shape(spark, flow)
     if held is None:
-        return spark.createDataFrame([], shape.columns)
+        return no_rows(spark, shape.columns)
     rows = envelope.read(held)
     rows = transform(rows, flow, tables=LookupTables(cached=False).frames(spark, flow)).where(
         f"{names.ROUTE} = '{routing.TABLE}'"

@@ -13,6 +13,7 @@ from rivermouth.engine.table.problems import condition_over, fix_of
 from rivermouth.engine.table.topic_columns import check_topic_columns
 from rivermouth.errors import ExpectationInvalid, LayoutInvalid, first_line
 from rivermouth.ports.internals.expressions import forbidden, forbidden_within
+from rivermouth.ports.spark.local_frames import no_rows
 from rivermouth.rows import checks, partition_values
 from rivermouth.rows.columns import table_columns
 from rivermouth.sinks.files import FilesSink
@@ -46,7 +47,7 @@ def _derived(spark: SparkSession, flow: Flow, columns: StructType, name: str, ex
         # First: to analyse reflection is to load a class.
         refused = forbidden(spark, sql)
         if not refused:
-            column = spark.createDataFrame([], columns).selectExpr(sql)
+            column = no_rows(spark, columns).selectExpr(sql)
             refused = forbidden_within(column)
     except PySparkException as error:
         example = f"{{{name}: {condition_over(columns.names).partition(' ')[0]}}}"
@@ -74,7 +75,7 @@ def _path_of(flow: Flow, name: str) -> tuple[str | int, ...]:
 
 def check_expectations(spark: SparkSession, flow: Flow, columns: StructType, problems: Problems) -> None:
     """Keeps in ``problems`` each condition that Spark cannot analyse, or that is none."""
-    empty: Any = spark.createDataFrame([], columns) if flow.expectations else None
+    empty: Any = no_rows(spark, columns) if flow.expectations else None
     for index, expectation in enumerate(flow.expectations):
 
         def refused(detail: str, fix: str, *, name: str = expectation.name, at: int = index) -> ExpectationInvalid:

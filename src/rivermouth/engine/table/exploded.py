@@ -11,6 +11,7 @@ from rivermouth import names
 from rivermouth.engine.table.problems import fix_of
 from rivermouth.errors import ExplodeInvalid, first_line
 from rivermouth.ports.internals.expressions import forbidden, forbidden_within, is_projection, repeatable, star_within
+from rivermouth.ports.spark.local_frames import no_rows
 from rivermouth.rows import explode
 from rivermouth.schemas import column_types
 from rivermouth.spec import ArrayFormat, require_capability
@@ -45,7 +46,7 @@ def exploded_columns(spark: SparkSession, flow: Flow, payload: StructType) -> St
         detail = forbidden(spark, sql) or ("it holds a *" if star_within(spark, sql) else None)
         if not detail:
             # As it stands in a query, with brackets around.
-            found = spark.createDataFrame([], payload).selectExpr(f"(\n{sql}\n) AS elements")
+            found = no_rows(spark, payload).selectExpr(f"(\n{sql}\n) AS elements")
             detail = _refused(found)
         if not detail:
             return column_types.nullable_columns(explode.columns(explosion, payload, found.schema[0].dataType))

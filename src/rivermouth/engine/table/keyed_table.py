@@ -16,6 +16,7 @@ from rivermouth.engine.table.problems import condition_over, fix_of
 from rivermouth.errors import ColumnReserved, KeysInvalid, first_line
 from rivermouth.names import did_you_mean
 from rivermouth.ports.internals.expressions import columns_in, forbidden, forbidden_within
+from rivermouth.ports.spark.local_frames import no_rows
 from rivermouth.rows import conform
 from rivermouth.rows.columns import table_columns
 from rivermouth.rows.keyed import history, partial_changes, snapshots
@@ -310,7 +311,7 @@ def _check_keys_of_tombstones(spark: SparkSession, flow: Flow, known: StructType
     """That what Kafka's key has can be found among the keys of the table."""
     if flow.key_columns is None or flow.keyed is None or not flow.keyed.tombstones_delete:
         return
-    empty, of = spark.createDataFrame([], known), flow.metadata_columns["kafka_key"]
+    empty, of = no_rows(spark, known), flow.metadata_columns["kafka_key"]
     for name, sql in record_keys.in_columns(known, flow, keys_of_values(flow)).items():
         try:
             empty.selectExpr(sql)
@@ -346,7 +347,7 @@ def _sequence_type(spark: SparkSession, flow: Flow, sink: KeyedSink, known: Stru
 
 
 def _type_of(spark: SparkSession, flow: Flow, known: StructType, setting: str, expression: str) -> DataType:
-    empty = spark.createDataFrame([], known)
+    empty = no_rows(spark, known)
     expression = names.as_sql(expression, known.names)
     try:
         # First: to analyse reflection is to load a class.

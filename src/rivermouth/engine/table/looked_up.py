@@ -12,6 +12,7 @@ from rivermouth.engine.flow.lookup_tables import state_of
 from rivermouth.engine.table.problems import condition_over, fix_of
 from rivermouth.errors import LookupInvalid, LookupTableMissing, first_line
 from rivermouth.ports.internals.expressions import forbidden, forbidden_within, is_of_the_day, repeatable
+from rivermouth.ports.spark.local_frames import no_rows
 from rivermouth.rows import lookups
 from rivermouth.rows.conform import metadata_types
 from rivermouth.schemas.column_types import nullable
@@ -115,7 +116,7 @@ def _check_where(spark: SparkSession, flow: Flow, index: int, table: StructType)
         # First: to analyse reflection is to load a class.
         detail = forbidden(spark, where) or (_AGAIN if is_of_the_day(where) else None)
         if detail is None:
-            empty: Any = spark.createDataFrame([], table)
+            empty: Any = no_rows(spark, table)
             chosen = empty.where(names.as_sql(where, table.names))
             detail = forbidden_within(chosen) or (None if repeatable(chosen) else _AGAIN)
     except PySparkException as error:

@@ -13,6 +13,7 @@ from rivermouth.decoding import record_keys
 from rivermouth.engine.table.problems import condition_over, fix_of
 from rivermouth.errors import ProjectInvalid, SelectInvalid, first_line
 from rivermouth.ports.internals.expressions import forbidden, forbidden_within, is_projection, star_within
+from rivermouth.ports.spark.local_frames import no_rows
 from rivermouth.rows import conform
 from rivermouth.rows.columns import select_columns
 from rivermouth.schemas import column_types
@@ -47,8 +48,8 @@ def selected_columns(spark: SparkSession, flow: Flow, payload: StructType, probl
     if not flow.select:
         return payload
     _check_new_columns(flow, payload)
-    read = spark.createDataFrame([], payload)
-    beside = spark.createDataFrame([], conform.table_columns(flow, payload, record_keys.column_type(spark, flow)))
+    read = no_rows(spark, payload)
+    beside = no_rows(spark, conform.table_columns(flow, payload, record_keys.column_type(spark, flow)))
     found: list[StructField] = []
     for index, expression in enumerate(flow.select):
         with problems.kept(*_makes(expression, payload)):

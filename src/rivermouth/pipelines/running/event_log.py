@@ -20,6 +20,7 @@ from rivermouth.errors import RivermouthError
 from rivermouth.pipelines.event_columns import COLUMNS
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.small_append import append_few
+from rivermouth.ports.spark.local_frames import few_rows
 
 if TYPE_CHECKING:
     from rivermouth.domain.query.query_entry import QueryCounts
@@ -142,13 +143,13 @@ class EventLog:
             return
         spark, location = self._loaded.workspace.session, self._loaded.pipeline.event_log
         files = self._loaded.workspace.files_of_lake
-        if append_few(files, location, [_by_name(COLUMNS, each) for each in rows], COLUMNS):
-            return
         if not delta_table.exists(files, location):
             comment = f"Events of pipeline {self._loaded.pipeline.name}"
             layout = delta_table.TableLayout(COLUMNS, comment=comment, properties=_PROPERTIES)
             delta_table.create(spark, location, layout, metadata="{}")
-        spark.createDataFrame(rows, COLUMNS).coalesce(1).write.format("delta").mode("append").save(location)
+        events = [_by_name(COLUMNS, each) for each in rows]
+        if not append_few(files, location, events, COLUMNS):
+            few_rows(spark, events, COLUMNS).coalesce(1).write.format("delta").mode("append").save(location)
 
 
 @dataclass(frozen=True, slots=True)

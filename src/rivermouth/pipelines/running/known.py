@@ -73,7 +73,7 @@ def keep_known(loaded: Loaded) -> None:
     found = [_known(loaded, node) for node in loaded.graph.nodes if node.kind != "view"]
     body = {"format": _FORMAT, "datasets": [asdict(each) for each in found]}
     cluster = pipeline.project.bootstrap_servers, pipeline.project.kafka_options()
-    topics = dict.fromkeys(read_topics(each, *cluster) for each in loaded.workspace.kafka_options)
+    topics = dict.fromkeys(read_topics(each, *cluster) for each in loaded.workspace.clusters.options)
     text = json.dumps({**body, "topics": [asdict(each) for each in topics if each is not None]})
     if files.read(pipeline.known) != text:
         files.write(pipeline.known, text)

@@ -52,7 +52,7 @@ def _of_kafka(loaded: Loaded, context: QueryContext, source: int, ends: dict[str
     """Whether Kafka's log begins behind the place where the query began."""
     text = context.files.read(f"{context.places.checkpoint}/sources/{source}/0")
     begun = _initial(text) if text is not None else {topic: dict.fromkeys(parts, 0) for topic, parts in ends.items()}
-    options = loaded.workspace.cluster_of(next(iter(begun), ""))
+    options = loaded.workspace.clusters.client_options(next(iter(begun), ""))
     with Kafka(options.pop("bootstrap.servers", ""), options) as kafka:
         topics = kafka.describe(list(begun))
         gone = [topic for topic in begun if topic not in topics]

@@ -15,6 +15,7 @@ from rivermouth.pipelines.running.losses import what_would_be_lost
 from rivermouth.pipelines.selection import chosen_names
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.internals.delta_snapshot import table_state
+from rivermouth.ports.spark.local_frames import no_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,7 +112,7 @@ def clear(loaded: Loaded, node: Node) -> None:
             delta_table.empty(session, location, carried)
             context.ledger.found(entry, position.version)
         else:
-            nothing = session.createDataFrame([], state.columns)
+            nothing = no_rows(session, state.columns)
             context.ledger.write(nothing, position, lambda entry=entry: entry, table_id=state.table_id)  # type: ignore[misc]
         context.source_files.forget(session, flow.name)
         files.delete(context.places.checkpoint)
@@ -130,7 +131,7 @@ def read_again(loaded: Loaded, node: Node) -> None:
         context = context_of(loaded, node, flow, lambda _: None)
         position = own_position(context, session)
         entry = replace(position.entry.after_reset(cleared=False), fingerprint="")
-        nothing = session.createDataFrame([], state.columns)
+        nothing = no_rows(session, state.columns)
         context.ledger.write(nothing, position, lambda entry=entry: entry, table_id=state.table_id)  # type: ignore[misc]
         context.source_files.forget(session, flow.name)
         files.delete(context.places.checkpoint)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -33,9 +32,10 @@ from rivermouth.pipelines.running.pipeline import file_name
 from rivermouth.pipelines.running.reads import Evaluated, Reads
 from rivermouth.pipelines.running.sql_text import spark_sql
 from rivermouth.pipelines.session import decoded_records, encoded_values
+from rivermouth.pipelines.session.kafka_clusters import KafkaClusters
 from rivermouth.pipelines.session.pipeline_session import PipelineSession, is_unknown_table
 from rivermouth.pipelines.session.sql_frames import frame_of
-from rivermouth.pipelines.spec import Query, SourceLine, SqlQuery
+from rivermouth.pipelines.spec import VIEWS, Query, SourceLine, SqlQuery
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.internals import sessions
 from rivermouth.ports.internals import settings as internals
@@ -112,8 +112,7 @@ class Workspace(Reader):
         """Queries of views, kept while the graph is made."""
         self._reads: list[Reads] = []
         self._hidden = 0
-        self.kafka_options: list[dict[str, str]] = []
-        """Of all that reads or writes topics; they have passwords."""
+        self.clusters = KafkaClusters(pipeline)
         self.kinesis_options: list[KinesisOptions] = []
         registry.reader = self
         for name, value in {_CONSTRAINTS: "false", **_STATE, **pipeline.configuration}.items():
@@ -219,24 +218,32 @@ class Workspace(Reader):
 
     def table(self, name: str, *, stream: bool, options: Mapping[str, str]) -> DataFrame | None:
         """See ``Catalogue``."""
-        resolved = self.names.resolve(name, self._reads[-1].schema if self._reads else None)
-        given = self._given_table(name, resolved, stream=stream, options=options)
-        return self.table_named(resolved, stream=stream, options=options) if given is None else given
+        return self._table(name, self.names.resolve(name, self._schema), stream=stream, options=options)
 
     def table_of_parts(self, parts: tuple[str, ...], *, stream: bool, options: Mapping[str, str]) -> DataFrame | None:
         """As ``table``, of the parts of a name in SQL."""
-        resolved = self.names.of_parts(parts, self._reads[-1].schema if self._reads else None)
-        given = self._given_table(".".join(parts), resolved, stream=stream, options=options)
-        return self.table_named(resolved, stream=stream, options=options) if given is None else given
+        return self._table(".".join(parts), self.names.of_parts(parts, self._schema), stream=stream, options=options)
 
-    def _given_table(
+    @property
+    def _schema(self) -> str | None:
+        return self._reads[-1].schema if self._reads else None
+
+    def _table(
         self, text: str, name: TableName | None, *, stream: bool, options: Mapping[str, str]
     ) -> DataFrame | None:
         location = None if self._given is None else self._given.table(text, name)
         if location is None:
-            return None
+            return self.table_named(name, stream=stream, options=options)
         self.note(Input(str(name or text), stream, inside=False, location=location))
         return self._delta(location, stream=stream, options=options)
+
+    def has_table(self, name: str) -> bool:
+        """See ``Catalogue``."""
+        found = self.names.resolve(name, self._schema)
+        dataset = None if found is None or self.nodes is None else self.nodes.declared.datasets.get(found)
+        if found is None or (dataset is not None and dataset.kind in VIEWS):
+            return dataset is not None
+        return delta_table.exists(self.files_of_lake, self.pipeline.table(found, dataset))
 
     def table_named(self, name: TableName | None, *, stream: bool, options: Mapping[str, str]) -> DataFrame | None:
         """A frame of a dataset, or of a table of the lake; None where there is none of this name."""
@@ -364,31 +371,10 @@ class Workspace(Reader):
         """See ``Catalogue``: the options of the cluster, and how long a reader waits at the end of a partition."""
         # Each batch would wait so long at each partition.
         tuned = {} if _FETCH_WAIT in {key.lower() for key in options} else {_FETCH_WAIT: FETCH_MAX_WAIT_MS}
-        found = {**tuned, **self.cluster_options(options)}
+        found = {**tuned, **self.clusters.options_for(options)}
         if self._reads:
             self._reads[-1].kafka.append({**options, **found})
         return found
-
-    def cluster_options(self, options: Mapping[str, str]) -> Mapping[str, str]:
-        """Kafka's own classes in the place of Databricks' shaded ones, and what the project says of its cluster."""
-        found = {key: value.replace("kafkashaded.", "") for key, value in options.items() if "kafkashaded." in value}
-        given, servers = {key.lower() for key in options}, self.pipeline.project.bootstrap_servers
-        if options.get("kafka.bootstrap.servers", servers) == servers:
-            known = {"bootstrap.servers": servers, **self.pipeline.project.kafka_options()}
-            found |= {f"kafka.{key}": value for key, value in known.items() if f"kafka.{key}" not in given}
-        self.kafka_options.append({**options, **found})
-        return found
-
-    def cluster_of(self, topic: str) -> dict[str, str]:
-        """Options of the Kafka client with which a query reads the topic; the project's where none is known to."""
-        for options in self.kafka_options:
-            listed = [each.strip() for each in options.get("subscribe", "").split(",")]
-            pattern = options.get("subscribePattern")
-            if topic in listed or (pattern and re.fullmatch(pattern, topic)) or topic in options.get("assign", ""):
-                kafka = {key: value for key, value in options.items() if key.startswith("kafka.")}
-                return {key.removeprefix("kafka."): value for key, value in kafka.items()}
-        project = self.pipeline.project
-        return {"bootstrap.servers": project.bootstrap_servers, **project.kafka_options()}
 
     def given_records(self, options: Mapping[str, str], *, stream: bool) -> DataFrame | None:
         """See ``Catalogue``."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql.catalog import Catalog
 from pyspark.sql.conf import RuntimeConfig
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
@@ -34,6 +35,9 @@ class Catalogue(Protocol):
 
     def table(self, name: str, *, stream: bool, options: Mapping[str, str]) -> DataFrame | None:
         """A frame of the table ``name``; None where Spark itself is to find it."""
+
+    def has_table(self, name: str) -> bool:
+        """Whether ``name`` is a view of the pipeline, or a table that is in the lake by now."""
 
     def sql(self, text: str, args: Any) -> Rewritten:
         """``text`` with the pipeline's names, parameters and table functions as Spark finds them."""
@@ -74,6 +78,11 @@ class PipelineSession(SparkSession):
     def conf(self) -> RuntimeConfig:
         """The session's settings; also those that only the pipeline knows."""
         return self._settings
+
+    @property
+    def catalog(self) -> Catalog:
+        """Spark's catalog, which knows the tables of the lake."""
+        return _Catalog(self)
 
     @property
     def read(self) -> DataFrameReader:
@@ -131,6 +140,16 @@ class _Settings(RuntimeConfig):
             PySparkException: There is none, and no default was given.
         """
         return self._kept[key] if key in self._kept else super().get(key, *default, **named)
+
+
+class _Catalog(Catalog):
+    def __init__(self, spark: PipelineSession) -> None:
+        super().__init__(spark)
+        self._catalogue = spark.catalogue
+
+    def tableExists(self, tableName: str, dbName: str | None = None) -> bool:  # noqa: N802, N803
+        name = tableName if dbName is None else f"{dbName}.{tableName}"
+        return self._catalogue.has_table(name) or super().tableExists(tableName, dbName)
 
 
 class _BatchReader(DataFrameReader):

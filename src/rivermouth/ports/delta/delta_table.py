@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rivermouth import names
 from rivermouth.ports.internals.delta_snapshot import table_state
 from rivermouth.ports.lake.lake_files import PlacedFiles
+from rivermouth.ports.spark.local_frames import no_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -218,7 +219,7 @@ def empty(spark: SparkSession, location: str, transaction: TableTransaction) -> 
         As ``append``. Older versions of the table have the rows still, as long as their files are kept.
     """
     (
-        spark.createDataFrame([], table_state(spark, location).columns)
+        no_rows(spark, table_state(spark, location).columns)
         .write.format("delta")
         .mode("overwrite")
         # With the other word, which a session may prefer, no partition would be touched.

@@ -33,15 +33,16 @@ class Prepared:
 
     Args:
         build: A frame to a frame. It is called over a frame without rows.
+        lasts: False where Spark's parser settles something in it: ``DATE 'today'``.
 
     Attributes:
         lasts: Whether what was analysed is used again.
     """
 
-    def __init__(self, build: Callable[[DataFrame], DataFrame]) -> None:
+    def __init__(self, build: Callable[[DataFrame], DataFrame], *, lasts: bool = True) -> None:
         self._build = build
         self._java: Any = None
-        self.lasts = True
+        self.lasts = lasts
         # Stand-ins with what was made of them; few, for rows come in few shapes.
         self._made: list[tuple[DataFrame, DataFrame]] = []
 

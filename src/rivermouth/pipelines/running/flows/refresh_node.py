@@ -24,6 +24,7 @@ from rivermouth.pipelines.running.flows.views import view_of
 from rivermouth.pipelines.running.output_modes import output_mode
 from rivermouth.pipelines.running.reads import in_own_session
 from rivermouth.pipelines.running.resolve import sequence_type
+from rivermouth.ports.spark.local_frames import no_rows
 
 if TYPE_CHECKING:
     from rivermouth.engine.query.query_events import QueryListener
@@ -178,6 +179,6 @@ def _once(evaluated: Evaluated, run: QueryRun, batch: Batch, mode: str) -> Done:
         return Done(run.counts)
     late = run_query(frame, run, batch, output_mode=mode)
     if not run.stopping.is_set():
-        nothing = frame.sparkSession.createDataFrame([], run.columns)
+        nothing = no_rows(frame.sparkSession, run.columns)
         run.context.ledger.write(nothing, run.position, run.position.entry.after_end, table_id=run.table_id)
     return Done(run.counts, late)

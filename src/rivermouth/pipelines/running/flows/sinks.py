@@ -51,7 +51,7 @@ def with_resolved_options(node: Node, workspace: Workspace) -> Node:
         for key, value in sink.options.items()
     }
     if is_kafka(node):
-        options |= workspace.cluster_options(options)
+        options |= workspace.clusters.options_for(options)
     return replace(node, sink=replace(sink, options=options))
 
 
