@@ -54,6 +54,11 @@ class PipelineFolder:
         with commands.opened(self.pipeline(), writes=False) as loaded:
             return {each.dataset: each for each in plan(loaded, Selection(**selection))}
 
+    def has(self, table):
+        """Whether the table has a version; its folder comes before that."""
+        log = self.folder / "lake" / table.replace(".", "/") / "_delta_log"
+        return (log / f"{0:020d}.json").exists()
+
     def rows(self, table, columns="*"):
         """The rows of a table of the lake, read without Spark, in some order."""
         found = DeltaTable(str(self.folder / "lake" / table.replace(".", "/")))

@@ -105,7 +105,7 @@ def test_a_pipeline_that_goes_on_takes_rows_as_they_come_until_it_is_stopped(fol
     options = commands.UpdateOptions(follow=True)
     work = threading.Thread(target=lambda: outcomes.extend(commands.run(folder.pipeline(), options, hooks)))
     work.start()
-    _until(lambda: (folder.folder / "lake/default/total").exists() and folder.rows("default.total") == [(1,)], work)
+    _until(lambda: folder.has("default.total") and folder.rows("default.total") == [(1,)], work)
     folder.feed("in/2.json", {"id": 2})
     _until(lambda: folder.rows("default.total") == [(3,)], work)
     hooks.stop.ask()

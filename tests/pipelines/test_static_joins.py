@@ -102,7 +102,7 @@ def test_each_batch_sees_the_newest_version_and_waits_for_a_table_that_is_gone(f
 
     def until(*rows):
         deadline = time.monotonic() + 180
-        while not (folder.folder / "lake/default/orders").exists() or folder.rows("default.orders") != list(rows):
+        while not folder.has("default.orders") or folder.rows("default.orders") != list(rows):
             assert work.is_alive()
             assert time.monotonic() < deadline
             time.sleep(0.2)
@@ -164,8 +164,7 @@ def test_each_batch_and_each_update_reads_the_files_that_are_there(folder, spark
         return [each.error for each in events if hasattr(each, "wait_s")]
 
     def seen():
-        place = folder.folder / "lake/default/priced/_delta_log/00000000000000000000.json"
-        return folder.rows("default.priced") if place.exists() else []
+        return folder.rows("default.priced") if folder.has("default.priced") else []
 
     prices((1, 10, "mon"))
     folder.write("rates/1.csv", "1,7\n")

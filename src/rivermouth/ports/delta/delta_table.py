@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 from rivermouth import names
 from rivermouth.ports.internals.delta_snapshot import table_state
 from rivermouth.ports.lake.lake_files import PlacedFiles
-from rivermouth.ports.spark.local_frames import no_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -218,6 +217,8 @@ def empty(spark: SparkSession, location: str, transaction: TableTransaction) -> 
     Guarantees:
         As ``append``. Older versions of the table have the rows still, as long as their files are kept.
     """
+    from rivermouth.ports.spark.local_frames import no_rows  # noqa: PLC0415 - most who import this have no Spark
+
     (
         no_rows(spark, table_state(spark, location).columns)
         .write.format("delta")
