@@ -100,10 +100,11 @@ def _in_table(routed: DataFrame, columns: StructType) -> DataFrame:
 
 
 def _prepared(step: str, build: Callable[[DataFrame], DataFrame], run: QueryRun) -> Prepared:
-    """What a step of each batch makes of its rows: analysed for the first batch, unless a condition names a day."""
+    """What a step of each batch makes of its rows: of a stream analysed once, unless a condition names a day."""
     if step not in run.prepared:
-        fixed = not any(is_of_the_day(each.condition) for each in run.context.expectations)
-        run.prepared[step] = Prepared(build, lasts=fixed)
+        is_stream = not isinstance(run.context.checkpoint, FixedOffsets)
+        lasts = is_stream and not any(is_of_the_day(each.condition) for each in run.context.expectations)
+        run.prepared[step] = Prepared(build, lasts=lasts)
     return run.prepared[step]
 
 
