@@ -91,8 +91,6 @@ def pytest_report_header(config):
 def group_of(item):
     """What a test shares with others that is costly: one process does them all, and one part has them all."""
     scopes = [each.scope for found in item._fixtureinfo.name2fixturedefs.values() for each in found]
-    if "processes" in item.fixturenames and item.get_closest_marker("long") is None:
-        return "processes"
     return item.path.stem if "module" in scopes else None
 
 

@@ -87,12 +87,15 @@ class Environment:
             # Last in, first out; each is done whatever the others say.
             ends.callback(self._folder.cleanup)
             ends.callback(self._mounts.close)
-            ends.callback(self.proxy.__exit__)
-            ends.callback(self.broker.kill)
+            self._end_broker(ends)
             if self._owned:
                 ends.callback(self.spark.stop)
             ends.callback(self.processes.close)
             ends.callback(self._ends.close)
+
+    def _end_broker(self, ends: contextlib.ExitStack) -> None:
+        ends.callback(self.proxy.__exit__)
+        ends.callback(self.broker.kill)
 
     def make_disk(self, place: Path) -> Disk:
         """A disk of its own for ``place``, which is taken away at the latest when the environment is left."""
@@ -165,12 +168,8 @@ class CalmEnvironment(Environment):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        with contextlib.ExitStack() as ends:
-            ends.callback(self._folder.cleanup)
-            ends.callback(self._mounts.close)
-            ends.callback(self.processes.close)
-            ends.callback(self._ends.close)
+    def _end_broker(self, ends: contextlib.ExitStack) -> None:
+        """Nothing: it is that of others."""
 
     @property
     def direct(self) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import itertools
 import json
 import os
 import re
@@ -27,7 +26,6 @@ from rivermouth.errors import DemoFolderTaken
 from rivermouth.ports.dev.broker import Broker
 from rivermouth.ports.kafka.kafka_produce import produce
 from rivermouth.project.api import Project
-from rivermouth.project.commands import demo as demo_command
 from rivermouth.project.commands.demo import Demo, demo, github_records, port_of, zeek_records
 
 ROOT = Path(__file__).parents[2]
@@ -121,25 +119,6 @@ def shown(tmp_path_factory, installed):
 @pytest.fixture(scope="module")
 def shown_here(tmp_path_factory, spark):
     """The same, in this process and its Spark session."""
-    return demo_here(tmp_path_factory)
-
-
-@pytest.fixture(scope="module")
-def shown_of_some(tmp_path_factory, spark):
-    """The same, with each tenth of its records."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(demo_command, "_lines", some_lines)
-        return demo_here(tmp_path_factory)
-
-
-ALL_LINES = demo_command._lines
-
-
-def some_lines(name):
-    return itertools.islice(ALL_LINES(name), 0, None, 10)
-
-
-def demo_here(tmp_path_factory):
     folder, out, err = tmp_path_factory.mktemp("demo with a space"), io.StringIO(), io.StringIO()
     with contextlib.chdir(folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = invoke(["demo"])
@@ -147,13 +126,8 @@ def demo_here(tmp_path_factory):
     return folder, subprocess.CompletedProcess(["demo"], code, out.getvalue(), err.getvalue())
 
 
-LONG = [pytest.param(each, marks=pytest.mark.long) for each in ("shown_here", "shown")]
-
-
-@pytest.fixture(params=["shown_of_some", *LONG])
-def either(request, monkeypatch):
-    if request.param == "shown_of_some":
-        monkeypatch.setattr(demo_command, "_lines", some_lines)
+@pytest.fixture(params=["shown_here", pytest.param("shown", marks=pytest.mark.long)])
+def either(request):
     return request.getfixturevalue(request.param)
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 from tests.crashes.oracle import rows_of
+from tests.ports.freezing import assert_unreachable_while_frozen
 
 import rivermouth
-from rivermouth.errors import BrokerUnreachable, CryptographyMissing, KafkaRefused, SecurityProtocolWrong
+from rivermouth.errors import CryptographyMissing, KafkaRefused, SecurityProtocolWrong
 from rivermouth.ports.dev.broker import Broker
 from rivermouth.ports.kafka.kafka_cluster import Kafka
 from rivermouth.ports.kafka.kafka_produce import produce
@@ -156,24 +157,10 @@ def test_a_broker_that_nobody_knows_is_not_believed(guarded, tmp_path):
     assert keys == {"ca.pem": 0o644, "broker.pem": 0o600, "client.pem": 0o600}
 
 
-def ask_for_ever(kafka):
-    """A frozen broker may answer once more: the signal takes its time to reach every thread."""
-    while True:
-        kafka.cluster_id()
-
-
 def test_a_frozen_broker_is_unreachable_and_when_it_is_stopped_nothing_is_left(guarded):
     """The last one of those that ask it."""
     way = listener(guarded, "a password")
-    with Kafka(way.bootstrap_servers, way.options, timeout_s=1) as kafka:
-        before = kafka.cluster_id()
-        guarded.pause()
-        try:
-            with pytest.raises(BrokerUnreachable):
-                ask_for_ever(kafka)
-        finally:
-            guarded.resume()
-        assert kafka.cluster_id() == before
+    assert_unreachable_while_frozen(guarded, way.bootstrap_servers, way.options)
     guarded.pause()
     guarded.stop(timeout_s=20)
     assert not guarded.running

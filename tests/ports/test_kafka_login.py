@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.ports.freezing import assert_unreachable_while_frozen
 
-from rivermouth.errors import BrokerUnreachable, KafkaRefused, SecurityProtocolWrong
+from rivermouth.errors import KafkaRefused, SecurityProtocolWrong
 from rivermouth.ports.dev.broker import Broker, ReadyCheck
 from rivermouth.ports.kafka.kafka_cluster import Kafka
 from rivermouth.ports.kafka.kafka_produce import ProduceSettings, produce
@@ -102,20 +103,6 @@ def test_a_login_where_none_is_wanted_is_told_as_a_wrong_security_protocol(broke
     )
 
 
-def ask_for_ever(kafka):
-    """A frozen broker may answer once more: the signal takes its time to reach every thread."""
-    while True:
-        kafka.cluster_id()
-
-
 @pytest.mark.long
 def test_a_frozen_broker_is_unreachable_and_answers_again_afterwards(guarded):
-    with Kafka(guarded.bootstrap_servers, options(), timeout_s=1) as kafka:
-        before = kafka.cluster_id()
-        guarded.pause()
-        try:
-            with pytest.raises(BrokerUnreachable):
-                ask_for_ever(kafka)
-        finally:
-            guarded.resume()
-        assert kafka.cluster_id() == before
+    assert_unreachable_while_frozen(guarded, guarded.bootstrap_servers, options())

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.ports.delta import delta_table
-from rivermouth.ports.delta.small_append import append_few
-from rivermouth.ports.spark.local_frames import few_rows
+from rivermouth.ports.delta.small_append import append_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,8 +66,7 @@ class SourceFiles:
             )
             delta_table.create(spark, self.location, layout, metadata=json.dumps({"source_files_of": flow}))
         rows = [dict(zip(_COLUMNS.names, (flow, entry, *each), strict=True)) for each in found]
-        if not append_few(self._files, self.location, rows, _COLUMNS):
-            few_rows(spark, rows, _COLUMNS).coalesce(1).write.format("delta").mode("append").save(self.location)
+        append_rows(spark, self._files, self.location, rows, _COLUMNS)
 
     def known(self, spark: SparkSession, flow: str, entry: int) -> list[tuple[int, str, int]]:
         """The files of all batches of a flow up to an entry, each once."""

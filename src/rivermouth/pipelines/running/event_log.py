@@ -19,8 +19,7 @@ from rivermouth.engine.query import query_events as ev
 from rivermouth.errors import RivermouthError
 from rivermouth.pipelines.event_columns import COLUMNS
 from rivermouth.ports.delta import delta_table
-from rivermouth.ports.delta.small_append import append_few
-from rivermouth.ports.spark.local_frames import few_rows
+from rivermouth.ports.delta.small_append import append_rows
 
 if TYPE_CHECKING:
     from rivermouth.domain.query.query_entry import QueryCounts
@@ -147,9 +146,7 @@ class EventLog:
             comment = f"Events of pipeline {self._loaded.pipeline.name}"
             layout = delta_table.TableLayout(COLUMNS, comment=comment, properties=_PROPERTIES)
             delta_table.create(spark, location, layout, metadata="{}")
-        events = [_by_name(COLUMNS, each) for each in rows]
-        if not append_few(files, location, events, COLUMNS):
-            few_rows(spark, events, COLUMNS).coalesce(1).write.format("delta").mode("append").save(location)
+        append_rows(spark, files, location, [_by_name(COLUMNS, each) for each in rows], COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)

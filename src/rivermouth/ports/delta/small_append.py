@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.lake.lake_files import is_local_disk, local_path
+from rivermouth.ports.spark.local_frames import arrow_table, few_rows
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
     from rivermouth.ports.lake.lake_files import LakeFiles
@@ -21,6 +23,25 @@ _INTERVAL: Final = "delta.checkpointInterval"
 _DELTAS_INTERVAL: Final = 10
 _FIRST_READER, _PLAIN_WRITER = 1, 2
 _ABOUT_THE_TABLE: Final = frozenset({"protocol", "metaData", "domainMetadata"})
+
+
+def append_rows(
+    spark: SparkSession, files: LakeFiles, location: str, rows: Sequence[Mapping[str, Any]], columns: StructType
+) -> None:
+    """Appends rows in one commit and one file: without Spark where that can be done, else by Spark.
+
+    Args:
+        spark: Any session.
+        files: Where the table lies.
+        location: The table's folder; it is there.
+        rows: As of ``append_few``.
+        columns: Those of the table.
+
+    Guarantees:
+        Stopped half-way: no commit, and a file that no version names.
+    """
+    if not append_few(files, location, rows, columns):
+        few_rows(spark, rows, columns).coalesce(1).write.format("delta").mode("append").save(location)
 
 
 def append_few(files: LakeFiles, location: str, rows: Sequence[Mapping[str, Any]], columns: StructType) -> bool:
@@ -79,13 +100,10 @@ def _says_more(files: LakeFiles, location: str, version: int) -> bool:
 
 def _write(location: str, rows: Sequence[Mapping[str, Any]], columns: StructType) -> dict[str, Any]:
     """Writes a file of these rows; the action that adds it."""
-    import pyarrow as pa  # noqa: PLC0415 - for those who write alone
-    import pyarrow.parquet as pq  # noqa: PLC0415
-    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415
+    import pyarrow.parquet as pq  # noqa: PLC0415 - for those who write alone
 
-    table = pa.Table.from_pylist([dict(each) for each in rows], schema=to_arrow_schema(columns, timezone="UTC"))
     path = local_path(location) / f"part-00000-{uuid.uuid4()}-c000.zstd.parquet"
-    pq.write_table(table, path, compression="zstd")
+    pq.write_table(arrow_table(rows, columns), path, compression="zstd")
     return {
         "path": path.name,
         "partitionValues": {},

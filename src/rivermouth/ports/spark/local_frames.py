@@ -14,6 +14,7 @@ from rivermouth.decoding.jvm.java_objects import java_class, java_session, jvm
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import pyarrow as pa
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
@@ -32,8 +33,12 @@ def few_rows(spark: SparkSession, rows: Sequence[Mapping[str, Any]], columns: St
         rows: Values by column; structs as mappings too, times with their zone.
         columns: Those of the frame.
     """
+    return spark.createDataFrame(arrow_table(rows, columns), columns)
+
+
+def arrow_table(rows: Sequence[Mapping[str, Any]], columns: StructType) -> pa.Table:
+    """The same rows as a table of Arrow's."""
     import pyarrow as pa  # noqa: PLC0415 - for those who have rows
     from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415
 
-    held = pa.Table.from_pylist([dict(each) for each in rows], schema=to_arrow_schema(columns, timezone="UTC"))
-    return spark.createDataFrame(held, columns)
+    return pa.Table.from_pylist([dict(each) for each in rows], schema=to_arrow_schema(columns, timezone="UTC"))
