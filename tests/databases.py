@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -13,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from rivermouth.ports.dev.local_ports import free_port
 
 TIMEOUT_S = 60.0
 
@@ -58,7 +59,7 @@ class Database:
 def postgres() -> Iterator[Database]:
     """A PostgreSQL with an empty database ``shop``."""
     with _folder("postgres") as folder:
-        port, data = _free_port(), folder / "data"
+        port, data = free_port(), folder / "data"
         password = folder / "password"
         password.write_text("secret-of-postgres")
         _give(folder)
@@ -77,7 +78,7 @@ def postgres() -> Iterator[Database]:
 def mariadb() -> Iterator[Database]:
     """A MariaDB with an empty database ``shop``."""
     with _folder("mariadb") as folder:
-        port, data, gate = _free_port(), folder / "data", folder / "gate"
+        port, data, gate = free_port(), folder / "data", folder / "gate"
         _give(folder)
         _run([_program("mariadb-install-db"), f"--datadir={data}", "--auth-root-authentication-method=normal"])
         server = [_program("mariadbd"), "--no-defaults", f"--datadir={data}", f"--port={port}"]
@@ -150,9 +151,3 @@ def _program(name: str) -> str:
     found = shutil.which(name, path=os.pathsep.join([*folders, os.environ["PATH"]]))
     assert found, f"{name} is missing: apt-get install postgresql mariadb-server"
     return found
-
-
-def _free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])

@@ -17,7 +17,7 @@ from tests.crashes.conftest import ProcessPool
 from tests.ports import cluster as clusters
 
 from rivermouth.ports.dev.broker import Broker
-from rivermouth.ports.dev.dev_server import free_ports
+from rivermouth.ports.dev.local_ports import free_ports
 from rivermouth.ports.spark import session, session_conf
 from rivermouth.spec import SparkSettings
 

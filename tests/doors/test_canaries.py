@@ -13,7 +13,7 @@ from tests.doors.test_cli_process import command  # noqa: F401 - a fixture
 from tests.ports.test_kafka_login import LOGIN
 
 from rivermouth.ports.dev.broker import Broker, ReadyCheck
-from rivermouth.ports.dev.dev_server import free_port
+from rivermouth.ports.dev.local_ports import free_port
 from rivermouth.ports.kafka.kafka_produce import produce
 
 PASSWORD, STORE, VARIABLE = "canary-password-61c2", "canary-store-9e07", "canary-variable-b4d8"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
 
 import pytest
 from confluent_kafka import Producer
+
+from rivermouth.ports.dev.local_ports import free_port
 
 PROJECT = """\
 name: shop
@@ -61,8 +62,7 @@ def test_a_table_is_found_by_name_and_with_its_columns_as_they_become(broker, to
 @pytest.mark.long
 @pytest.mark.timeout(240)
 def test_a_metastore_that_nobody_serves_keeps_the_flow_from_carrying(broker, topic, tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as nobody:
-        port = nobody.getsockname()[1]
+    port = free_port()
     text = PROJECT.format(servers=broker.bootstrap_servers, topic=topic())
     schema, metastore = 'schema: "shop_{schema}"', f"metastore: thrift://127.0.0.1:{port}"
     (tmp_path / "rivermouth.yml").write_text(text.replace(schema, f"{schema}, {metastore}"))

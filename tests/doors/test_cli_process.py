@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from rivermouth.cli.main import invoke
-from rivermouth.ports.dev.dev_server import free_port
+from rivermouth.ports.dev.local_ports import free_port
 
 RIVERMOUTH = (sys.executable, "-m", "rivermouth")
 PROJECT = """\

@@ -17,6 +17,7 @@ from tests.ports.s3_proxy import S3Proxy
 from rivermouth.cli.main import invoke
 from rivermouth.errors import LakeNotWritable
 from rivermouth.ports import java
+from rivermouth.ports.dev.local_ports import free_port
 from rivermouth.ports.spark import class_archive, jars
 from rivermouth.project.api import Project
 from rivermouth.project.commands.checks import doctor
@@ -44,8 +45,7 @@ def here(tmp_path, monkeypatch):
 @pytest.fixture
 def dev_port(monkeypatch):
     """A port that is free now, in the place of the usual one, which may be anybody's."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
+    port = free_port()
     monkeypatch.setattr(doctor, "DEV_PORT", port)
     return port
 
@@ -111,8 +111,7 @@ def test_the_same_as_json(here, capsys, dev_port):
 
 
 def test_what_is_wrong_is_told_one_by_one_and_the_rest_too(here, capsys, dev_port, monkeypatch):
-    with socket.create_server(("127.0.0.1", 0)) as nobody:
-        port = nobody.getsockname()[1]
+    port = free_port()
     (here / "rivermouth.yml").write_text(PROJECT.format(servers=f"localhost:{port}", topic="orders"))
     (here / "lake").write_text("a file")
     code, lines, err = said(capsys)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 import signal
-import socket
 import subprocess
 import sys
 
@@ -15,6 +14,8 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from deltalake import write_deltalake
 from tests.doors.test_cli_run import Shop
+
+from rivermouth.ports.dev.local_ports import free_port
 
 PROJECT = """\
 lake: ./lake
@@ -68,12 +69,6 @@ def shop(spark, broker, topic, tmp_path, monkeypatch, capsys):
     shop = Pasting(tmp_path, broker.bootstrap_servers, topic(), capsys)
     shop.file.write_text(PROJECT.format(servers=shop.servers, topic=shop.topic))
     return shop
-
-
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 def test_a_topic_that_is_missing_and_offsets_that_are_not_there(shop):

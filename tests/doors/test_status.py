@@ -25,6 +25,7 @@ from rivermouth.engine.report.flow_status import PartitionStatus
 from rivermouth.engine.report.status import project_status
 from rivermouth.errors import LakeNotWritable
 from rivermouth.ports.delta.table_ledger import LedgerPosition, TableLedger
+from rivermouth.ports.dev.local_ports import free_port
 from rivermouth.ports.kafka.kafka_cluster import Kafka
 from rivermouth.ports.lake.lake_files import LocalFiles
 from rivermouth.ports.lake.lake_reader import LakeReader
@@ -100,9 +101,7 @@ def filled(broker, topic):
 
 
 def unreachable():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{taken.getsockname()[1]}"
+    return f"127.0.0.1:{free_port()}"
 
 
 def test_a_flow_that_never_ran_tells_where_it_would_start(lake, filled):

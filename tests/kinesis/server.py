@@ -21,6 +21,8 @@ from pathlib import Path
 import boto3
 from botocore.exceptions import BotoCoreError
 
+from rivermouth.ports.dev.local_ports import free_port
+
 TIMEOUT_S = 60.0
 FOLDER = Path(__file__).parent / "node_modules/kinesis-local"
 REGION = "eu-central-1"
@@ -124,12 +126,6 @@ def _answers(server: Kinesis) -> bool:
         server.client.list_streams()
         return True
     return False
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
 
 
 @dataclass

@@ -14,7 +14,7 @@ from pathlib import Path
 import pyspark
 
 from rivermouth.ports import java
-from rivermouth.ports.dev.dev_server import HOST, free_port
+from rivermouth.ports.dev.local_ports import HOST, free_port
 
 PATIENCE_S = 60.0
 _LOGGING = """\

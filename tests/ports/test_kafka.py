@@ -5,7 +5,6 @@ from __future__ import annotations
 import concurrent.futures
 import datetime as dt
 import re
-import socket
 import time
 import uuid
 
@@ -27,6 +26,7 @@ from rivermouth.errors import (
     TopicPatternEmpty,
     TopicPatternInvalid,
 )
+from rivermouth.ports.dev.local_ports import free_port
 from rivermouth.ports.kafka.kafka_cluster import Kafka, _notation, spark_pattern
 from rivermouth.spec import Flow
 
@@ -324,7 +324,7 @@ def test_a_group_with_members_at_work_keeps_its_offsets(kafka, broker, make):
 
 
 def test_a_commit_that_finds_no_broker_is_told_and_not_raised():
-    with Kafka(f"127.0.0.1:{closed_port()}", timeout_s=0.3) as kafka:
+    with Kafka(f"127.0.0.1:{free_port()}", timeout_s=0.3) as kafka:
         told = kafka.commit("g", {"t": {0: 1}})
     assert not told.committed
     assert told.detail.startswith("no Kafka broker answered at 127.0.0.1:")
@@ -452,15 +452,9 @@ def test_filling_takes_each_offset_from_the_first_vector_that_has_one(offsets, r
 # --- no answer, or a refusal ---------------------------------------------------------------------
 
 
-def closed_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
-
-
 @pytest.mark.parametrize("source", [{"topics": ["orders"]}, {"topic_pattern": "orders-.*"}])
 def test_a_broker_that_does_not_answer_is_named_after_the_bound(source):
-    address = f"127.0.0.1:{closed_port()}"
+    address = f"127.0.0.1:{free_port()}"
     with Kafka(address, timeout_s=0.5) as kafka, pytest.raises(BrokerUnreachable) as error:
         kafka.topics(a_flow(**source))
     assert str(error.value) == (
@@ -482,6 +476,6 @@ def test_a_value_that_the_client_cannot_use_is_refused_without_showing_it(capfd)
 
 
 def test_the_client_writes_nothing_to_the_terminal(capfd):
-    with Kafka(f"127.0.0.1:{closed_port()}", timeout_s=0.3) as kafka, pytest.raises(BrokerUnreachable):
+    with Kafka(f"127.0.0.1:{free_port()}", timeout_s=0.3) as kafka, pytest.raises(BrokerUnreachable):
         kafka.cluster_id()
     assert capfd.readouterr() == ("", "")

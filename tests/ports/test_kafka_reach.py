@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from rivermouth.errors import BrokerUnreachable
+from rivermouth.ports.dev.local_ports import free_port
 from rivermouth.ports.kafka.kafka_cluster import Kafka
 from rivermouth.ports.kafka.kafka_reach import Reach, look, look_at, why
 
@@ -18,10 +19,7 @@ BOUND_S = 0.5
 
 @contextlib.contextmanager
 def nothing():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
-    yield port
+    yield free_port()
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from tests.ports.token_endpoint import CLIENT_ID, CLIENT_SECRET, TokenEndpoint
 import rivermouth
 from rivermouth.errors import KafkaClientUnable, KafkaRefused, MskSignerMissing, TokenNotMade
 from rivermouth.ports.dev.broker import Broker
-from rivermouth.ports.dev.dev_server import HOST, free_ports
+from rivermouth.ports.dev.local_ports import HOST, free_ports
 from rivermouth.ports.kafka.kafka_cluster import Kafka
 from rivermouth.ports.kafka.kafka_produce import produce
 from rivermouth.ports.kafka.msk_iam import TokenSource

@@ -16,16 +16,8 @@ from confluent_kafka.admin import AdminClient
 
 from rivermouth.ports import java
 from rivermouth.ports.dev import broker_security
-from rivermouth.ports.dev.dev_server import (
-    HOST,
-    DevServer,
-    Kind,
-    failed,
-    free_port,
-    free_ports,
-    ports_behind,
-    require_free,
-)
+from rivermouth.ports.dev.dev_server import DevServer, Kind, failed, require_free
+from rivermouth.ports.dev.local_ports import HOST, free_port, free_ports, ports_behind
 from rivermouth.ports.spark import jars
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from rivermouth.domain.kafka.jaas import PASSWORD_LOGINS, PLAIN_LOGIN, password_login
 from rivermouth.errors import CryptographyMissing
-from rivermouth.ports.dev.dev_server import HOST
+from rivermouth.ports.dev.local_ports import HOST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -13,18 +13,17 @@ import subprocess
 import tempfile
 import time
 from collections import deque
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, Self
 
 from rivermouth.errors import DevFolderTaken, DevPortTaken, DevServerFailed
+from rivermouth.ports.dev.local_ports import HOST, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from types import TracebackType
-
-HOST: Final = "127.0.0.1"
 
 _TAIL_LINES: Final = 20
 _POLL_S: Final = 0.05
@@ -178,30 +177,6 @@ def failed(kind: Kind, detail: str, log: Path, *, kept: bool) -> DevServerFailed
     """The error for a server that does not run, with the last lines of its log, which may be ``kept``."""
     fix = f"less {log}" if kept else f"rivermouth dev {kind.command} --data-dir FOLDER, where its log is kept"
     return DevServerFailed(server=kind.server, detail=detail, log=log, tail=_tail(log), fix=fix)
-
-
-def free_port() -> int:
-    """A port of 127.0.0.1 on which nobody listens."""
-    return free_ports(1)[0]
-
-
-def free_ports(number: int, *, besides: int = 0) -> list[int]:
-    """So many ports of 127.0.0.1 on which nobody listens, all different, and none of them ``besides``."""
-    with ExitStack() as stack:
-        servers = [stack.enter_context(socket.create_server((HOST, 0))) for _ in range(number + 1)]
-        ports = [int(server.getsockname()[1]) for server in servers]
-    return [port for port in ports if port != besides][:number]
-
-
-def ports_behind(port: int, number: int) -> list[int]:
-    """The next ports of 127.0.0.1; free ones where somebody listens on one of them."""
-    wanted = list(range(port + 1, port + 1 + number))
-    try:
-        for each in wanted:
-            socket.create_server((HOST, each)).close()
-    except (OSError, OverflowError):
-        return free_ports(number, besides=port)
-    return wanted
 
 
 def require_free(port: int, kind: Kind) -> int:

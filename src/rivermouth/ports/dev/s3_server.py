@@ -8,7 +8,8 @@ import sysconfig
 from typing import TYPE_CHECKING, Final
 
 from rivermouth.errors import S3ServerMissing
-from rivermouth.ports.dev.dev_server import HOST, DevServer, Kind, free_port, free_ports, require_free
+from rivermouth.ports.dev.dev_server import DevServer, Kind, require_free
+from rivermouth.ports.dev.local_ports import HOST, free_port, free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from rivermouth.errors import DemoFolderTaken, LakeNotWritable
 from rivermouth.ports.dev.broker import Broker
-from rivermouth.ports.dev.dev_server import HOST
+from rivermouth.ports.dev.local_ports import HOST
 from rivermouth.ports.kafka.kafka_produce import ProduceSettings, Record, produce
 from rivermouth.project.commands import managed_session, run_flows
 from rivermouth.project.file.reading import FILE_NAME
