@@ -289,25 +289,31 @@ def test_what_another_query_read_is_no_start_of_this_flow(scene, notebook, spark
     )
 
 
-def test_a_checkpoint_that_cannot_be_read_is_told_by_what_keeps_it_from_that(scene, notebook, spark, bucket):
+CANNOT_READ = (
+    "[ADOPTION_REFUSED] flow shop: its table cannot be taken over by --adopt {}: {}; nothing was written\n"
+    "  hint: rivermouth run shop --adopt CHECKPOINT, one that Spark and this user can read"
+)
+
+
+def test_a_checkpoint_that_cannot_be_read_is_told_by_what_keeps_it_from_that(scene, notebook, spark):
     scene.send(*good(1))
     notebook.run()
     metadata = notebook.checkpoint / "metadata"
     metadata.unlink()
     metadata.mkdir()
-    text = (
-        "[ADOPTION_REFUSED] flow shop: its table cannot be taken over by --adopt {}: {}; nothing was written\n"
-        "  hint: rivermouth run shop --adopt CHECKPOINT, one that Spark and this user can read"
-    )
     detail = f"it cannot be read: [Errno 21] Is a directory: '{metadata}'"
-    assert refusal(scene, spark, notebook.checkpoint) == text.format(notebook.checkpoint, detail)
+    assert refusal(scene, spark, notebook.checkpoint) == CANNOT_READ.format(notebook.checkpoint, detail)
     java = "org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem for scheme"
     elsewhere = "elsewhere://host/notebook"
-    assert refusal(scene, spark, elsewhere) == text.format(elsewhere, f'it cannot be read: {java} "elsewhere"')
+    assert refusal(scene, spark, elsewhere) == CANNOT_READ.format(elsewhere, f'it cannot be read: {java} "elsewhere"')
+
+
+@pytest.mark.long
+def test_a_checkpoint_in_a_bucket_that_is_not_there_is_told(scene, spark, bucket):
     source = f"s3a://{bucket(exists=False)}/notebook"
     with pytest.raises(LakeNotReadable) as caught:
         PlacedFiles(spark).names(source)
-    told = [text.format(source, caught.value.message), str(adopted(scene, spark, source)[0].error)]
+    told = [CANNOT_READ.format(source, caught.value.message), str(adopted(scene, spark, source)[0].error)]
     # Each request has an id of its own.
     assert len({re.sub(r"Request ID: \w+", "", each) for each in told}) == 1
 

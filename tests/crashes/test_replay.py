@@ -71,8 +71,9 @@ def at_of(row):
     return row["kafka_topic"], row["kafka_partition"], row["kafka_offset"]
 
 
+@pytest.mark.long
 def test_of_two_letters_the_one_that_now_passes_is_moved_and_by_no_dry_run(make_scene, spark):
-    """The short form of the next two: one run is asked twice."""
+    """One run is asked twice."""
     scene = make_scene(partitions=1)
     scene.send(GOOD, NOBODY, b"{bad")
     assert scene.drain(spark).error is None

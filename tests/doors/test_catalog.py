@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import uuid
 
 import pytest
 from confluent_kafka import Producer
+from tests.doors.one_topic import OneTopic
 
 from rivermouth.ports.dev.local_ports import free_port
 
@@ -41,6 +43,27 @@ print(json.dumps(told))
 """
 
 
+def test_in_the_catalog_of_the_session_a_table_is_found_by_name_and_has_new_columns(
+    spark, broker, topic, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    project, schema = OneTopic(tmp_path, capsys, broker.bootstrap_servers, topic()), f"s{uuid.uuid4().hex[:8]}"
+    text = PROJECT.format(servers=project.servers, topic=project.topic)
+    text = text.replace('schema: "shop_{schema}"', f'metastore: session, schema: "{schema}_{{schema}}"')
+    project.save(text)
+    project.send(b'{"id": 0}', b'{"id": 1}')
+    try:
+        assert project.say("run")[0] == 0
+        found = spark.sql(f"SELECT id FROM {schema}_bronze.web_orders ORDER BY id").collect()
+        assert [tuple(row) for row in found] == [(0,), (1,)]
+        project.save(text.replace(*WIDER))
+        assert project.say("run")[0] == 0
+        assert "name" in spark.table(f"spark_catalog.{schema}_bronze.web_orders").columns
+    finally:
+        spark.sql(f"DROP SCHEMA IF EXISTS {schema}_bronze CASCADE")
+
+
+@pytest.mark.long
 @pytest.mark.timeout(240)
 def test_a_table_is_found_by_name_and_with_its_columns_as_they_become(broker, topic, tmp_path):
     name = topic()

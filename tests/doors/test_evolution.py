@@ -173,6 +173,7 @@ def test_a_field_that_no_schema_has_is_a_dead_letter_where_the_policy_says_so(or
     assert orders.letters() == [(1, "FIELD_UNDECLARED", "/new"), (2, "FIELD_UNDECLARED", "/a~1b")]
 
 
+@pytest.mark.long
 def test_numbers_widen_their_column_where_delta_can_and_else_are_refused_or_rescued(orders):
     orders.declare(
         '"id int, small tinyint, price decimal(5,2), ratio float, text bigint, deep array<struct<n: smallint>>"',

@@ -179,7 +179,7 @@ def failed(folder):
 
 def test_topics_are_made_when_asked_and_compared_when_they_are_there(copied, topic, broker):
     name = f"{topic()}-new"
-    copied.copy_to(name)
+    copied.copy_to(name, **{"kafka.max.block.ms": "4000"})
     copied.more()
     assert failed(copied) == (
         f"[SINK_TOPIC_MISSING] flow copy: topic '{name}' does not exist, and the broker does not create it; "

@@ -19,12 +19,13 @@ from rivermouth.ports.spark import jars
 PARENT = """
 import signal, sys, time
 from pathlib import Path
-from rivermouth.ports.dev.broker import Broker
+from rivermouth.ports.dev.{module} import {server}
 signal.signal(signal.SIGINT, signal.SIG_IGN)
-broker = Broker.start(data_dir=Path(sys.argv[1]) if sys.argv[1:] else None)
-print(broker.pid, broker.data_dir, flush=True)
+running = {server}.start(data_dir=Path(sys.argv[1]) if sys.argv[1:] else None)
+print(running.pid, running.data_dir, flush=True)
 time.sleep(600 if sys.argv[1:] else 0)
 """
+BROKER = {"module": "broker", "server": "Broker"}
 
 
 def send(servers, topic, values):
@@ -175,9 +176,17 @@ def test_two_brokers_cannot_share_a_folder(tmp_path):
         assert next_one.running
 
 
-def test_the_jvm_hears_no_ctrl_c_and_ends_with_its_python(tmp_path):
+@pytest.mark.parametrize(
+    "server",
+    [{"module": "s3_server", "server": "S3Server"}, pytest.param(BROKER, marks=pytest.mark.long)],
+    ids=lambda server: server["server"],
+)
+def test_a_server_hears_no_ctrl_c_and_ends_with_its_python(server, tmp_path):
     with subprocess.Popen(
-        [sys.executable, "-c", PARENT, tmp_path / "data"], stdout=subprocess.PIPE, text=True, start_new_session=True
+        [sys.executable, "-c", PARENT.format(**server), tmp_path / "data"],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     ) as parent:
         pid = int(parent.stdout.readline().split()[0])
         os.killpg(parent.pid, signal.SIGINT)  # as a terminal does
@@ -189,7 +198,9 @@ def test_the_jvm_hears_no_ctrl_c_and_ends_with_its_python(tmp_path):
 
 @pytest.mark.long
 def test_a_script_that_forgets_to_stop_it_leaves_nothing_behind():
-    told = subprocess.run([sys.executable, "-c", PARENT], capture_output=True, text=True, check=True).stdout
+    told = subprocess.run(
+        [sys.executable, "-c", PARENT.format(**BROKER)], capture_output=True, text=True, check=True
+    ).stdout
     pid, folder = told.split()
     assert not alive(int(pid))
     assert not Path(folder).exists()

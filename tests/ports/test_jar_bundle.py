@@ -97,6 +97,7 @@ def test_a_file_that_is_not_there_or_cannot_be_written(bundle, tmp_path, capsys)
     assert capsys.readouterr() == ("", f"{said}\n")
 
 
+@pytest.mark.long
 def test_a_bundle_serves_a_machine_without_network(tmp_path, monkeypatch, capsys):
     """The real jars, in a network namespace that has not even a loopback."""
     file = tmp_path / "jars.tar"

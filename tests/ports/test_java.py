@@ -149,6 +149,7 @@ def test_the_start_script_is_written_once(no_java):
     assert java.find().executable.stat().st_mtime_ns == written
 
 
+@pytest.mark.long
 def test_spark_runs_where_there_is_no_java(no_java):
     script = [sys.executable, "-c", SPARK_WITHOUT_A_JAVA_ON_PATH]
     done = subprocess.run(script, capture_output=True, text=True, check=False, timeout=120)

@@ -194,7 +194,7 @@ def test_by_iam_the_broker_gets_the_token(address, endpoint, role, monkeypatch):
         assert kafka.describe(["any"]) == {}
 
 
-def test_without_credentials_nobody_comes_in(address, role, monkeypatch):
+def test_without_credentials_nobody_comes_in(role, monkeypatch):
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
@@ -228,7 +228,7 @@ def test_a_token_that_is_not_made_anew_for_once_ends_nothing(address, endpoint, 
             time.sleep(0.2)
 
 
-def test_while_no_token_is_made_an_error_says_why(address, endpoint, role, monkeypatch):
+def test_while_no_token_is_made_an_error_says_why(role, monkeypatch):
     with Kafka("localhost:1", IAM, timeout_s=1) as kafka:
         assert kafka._client.admin is not None
         monkeypatch.setattr(MSKAuthTokenProvider, "generate_auth_token", lambda _region: 1 / 0)

@@ -87,9 +87,9 @@ def content(frame):
     return kept.dtypes, sorted(map(str, kept.collect()))
 
 
-# Canal's are changes too.
 @pytest.mark.parametrize(
-    "kind", [kind if kind != "debezium" else pytest.param(kind, marks=pytest.mark.long) for kind in FLOWS]
+    "kind",
+    [kind if kind not in {"canal", "debezium"} else pytest.param(kind, marks=pytest.mark.long) for kind in FLOWS],
 )
 def test_each_batch_is_judged_as_if_its_frames_were_built_for_it(spark, kind):
     run = a_run(a_flow(**FLOWS[kind]))
