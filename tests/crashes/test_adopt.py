@@ -159,7 +159,7 @@ def test_behind_a_checkpoint_every_record_comes_once(scene, notebook, spark):
     assert (audit.problems, audit.found.visible, audit.ranges) == ((), 4, {scene.topic: {0: (3, 6), 1: (2, 3)}})
 
 
-@pytest.mark.parametrize("landed", [True, False])
+@pytest.mark.parametrize("landed", [pytest.param(True, marks=pytest.mark.long), False])
 def test_a_batch_that_was_begun_and_not_ended_is_judged_by_the_tables_own_transactions(landed, scene, notebook, spark):
     scene.send(*good(1, 2))
     notebook.run()

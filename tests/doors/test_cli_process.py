@@ -412,6 +412,7 @@ def test_a_port_that_is_taken(capsys):
     )
 
 
+@pytest.mark.long
 def test_a_server_that_dies_by_itself_is_told(command):
     port = free_port()
     server = command("dev", "s3", "--port", str(port), "--output", "json")

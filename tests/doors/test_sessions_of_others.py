@@ -11,11 +11,11 @@ import pytest
 from tests.crashes.oracle import rows_of
 
 import rivermouth
-from rivermouth.errors import SessionSettled, SessionVersions, SparkConnectSession, SparkNotStarted
+from rivermouth.errors import SessionJarMissing, SessionSettled, SessionVersions, SparkConnectSession, SparkNotStarted
 from rivermouth.ports import java
 from rivermouth.ports.internals import versions
 from rivermouth.ports.kafka.kafka_produce import produce
-from rivermouth.ports.spark import session
+from rivermouth.ports.spark import session, session_checks
 from rivermouth.spec import ProjectSpec, SparkSettings
 
 THEIRS = {
@@ -166,6 +166,14 @@ NO_JAR = """\
 """
 
 
+def test_one_without_a_class_of_the_jar_is_refused(theirs, monkeypatch):
+    monkeypatch.setattr(session_checks, "java_class", lambda _spark, _name: None)
+    with pytest.raises(SessionJarMissing) as error:
+        session.start(SparkSettings(), app_name="test")
+    assert f"{error.value}\n" == NO_JAR
+
+
+@pytest.mark.long
 def test_one_without_the_jar_is_refused(job):
     assert job("python", "lake", "s3a://there/lake") == NO_JAR + NO_JAR.replace("paths", "paths --s3")
 

@@ -10,6 +10,7 @@ from base64 import b64decode
 from decimal import Decimal
 
 import pyarrow as pa
+import pytest
 from google.protobuf import json_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -253,6 +254,7 @@ def in_registry(content):
     return found.SerializeToString()
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(scenes())
 def test_any_order_of_writers_makes_the_same_columns_and_nothing_is_lost(scene):
@@ -274,6 +276,7 @@ def test_any_order_of_writers_makes_the_same_columns_and_nothing_is_lost(scene):
     checked(outcome.rows.to_pylist(), [each[1:] for each in sent], columns)
 
 
+@pytest.mark.long
 def test_spark_holds_the_same(spark):
     """In one job; the writers are asked for in a registry."""
     records, _ = max(gathered(scenes(), 20), key=lambda scene: len(scene[0]))

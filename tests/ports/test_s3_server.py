@@ -1,13 +1,21 @@
 """The S3 server for development, started for real."""
 
 import os
+import signal
 import socket
 
 import pytest
 from pyarrow.fs import FileSelector, S3FileSystem
 from tests.ports.test_broker import gone
 
-from rivermouth.errors import DevFolderTaken, DevPortTaken, LakeNotReadable, LakeNotWritable, S3ServerMissing
+from rivermouth.errors import (
+    DevFolderTaken,
+    DevPortTaken,
+    DevServerFailed,
+    LakeNotReadable,
+    LakeNotWritable,
+    S3ServerMissing,
+)
 from rivermouth.ports.dev import s3_server
 from rivermouth.ports.dev.s3_server import S3Server
 from rivermouth.ports.lake.lake_reader import LakeReader
@@ -107,6 +115,21 @@ def test_a_temporary_one_leaves_nothing_behind():
     server.stop()
     assert not server.running
     assert not folder.exists()
+
+
+def test_one_that_is_killed_says_so(tmp_path):
+    with S3Server.start(data_dir=tmp_path / "s3") as server:
+        server.check()
+        os.kill(server.pid, signal.SIGKILL)
+        os.waitid(os.P_PID, server.pid, os.WEXITED | os.WNOWAIT)
+        with pytest.raises(DevServerFailed) as caught:
+            server.check()
+    log = tmp_path / "s3" / "s3.log"
+    text, hint = str(caught.value).rsplit("\n", 1)
+    assert text.startswith(
+        f"[DEV_SERVER_FAILED] the S3 server ended by itself with exit code -9; its log {log} ends with:\n"
+    )
+    assert hint == f"  hint: less {log}"
 
 
 def test_a_taken_port_is_refused(tmp_path):

@@ -101,6 +101,7 @@ KEYED = [
 SELECT = ["id", "upper(area) AS area", "weight + 1 AS weight"]
 
 
+@pytest.mark.long
 def test_records_that_are_checked_find_rows_by_several_keys_fields_and_metadata_columns(tmp_path, spark):
     for name, told in (("shops", SHOPS), ("keys", WEIGHTS)):
         spark.createDataFrame(*told).coalesce(1).write.format("delta").save(str(tmp_path / "lake" / name))
