@@ -11,8 +11,13 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from rivermouth.cli.main import invoke
+from rivermouth.domain.delta.table_transaction import TableTransaction
 from rivermouth.engine.query import replay_letters
+from rivermouth.engine.query.replay_letters import REPLAYING
+from rivermouth.errors import CommitLost
 from rivermouth.pipelines import commands, dead_letters
+from rivermouth.pipelines.selection import Selection
+from rivermouth.ports.internals import delta_transaction
 
 PYTHON = """
 from pyspark import pipelines as dp
@@ -205,13 +210,47 @@ def test_dead_letters_are_listed_shown_replayed_and_discarded(shop, capsys, spar
     assert [line for line in text.splitlines() if line.startswith(("  problem", "[", "  hint"))] == PROBLEMS
 
 
+@pytest.mark.parametrize("moment", ["before its commit", "within its commit"])
+def test_a_replay_beside_a_full_refresh_writes_no_row(shop, spark, monkeypatch, moment):
+    only_orders = PYTHON[: PYTHON.index("@dp.materialized_view")]
+    send(shop, "1.json", {"id": 1, "amount": 50, "status": "a"})
+    (shop / "code.py").write_text(only_orders)
+    _, pipeline = run()
+    (shop / "code.py").write_text(only_orders.replace("LIMIT = 10", "LIMIT = 50"))
+    where, what = {
+        "before its commit": (replay_letters.delta_append, "append_alone"),
+        "within its commit": (delta_transaction, "_without_footers"),
+    }[moment]
+    honest = getattr(where, what)
+
+    def refreshed_first(*arguments, **named):
+        application = next((each.app_id for each in arguments if isinstance(each, TableTransaction)), "replay")
+        if "replay" in application and REPLAYING in statuses():
+            monkeypatch.undo()
+            monkeypatch.chdir(shop)
+            assert commands.run(pipeline, commands.UpdateOptions(Selection(full_refresh=("orders",))))[0].error is None
+        return honest(*arguments, **named)
+
+    def statuses():
+        return [row.status for row in spark.read.format("delta").load(f"{table}__dead_letters").collect()]
+
+    table = f"{pipeline.project.lake}/sales/orders"
+    monkeypatch.setattr(where, what, refreshed_first)
+    with pytest.raises(CommitLost):
+        dead_letters.replayed(pipeline, ["orders"])
+    assert [row.id for row in spark.read.format("delta").load(table).collect()] == [1]
+    assert statuses() == ["discarded"]
+    (done,) = dead_letters.replayed(pipeline, ["orders"])
+    assert (done.tried, done.replayed) == (0, 0)
+
+
 @pytest.mark.long
 def test_a_replay_that_was_cut_off_twice_is_completed_once(shop, spark, monkeypatch):
     only_orders = PYTHON[: PYTHON.index("@dp.materialized_view")]
     send(shop, "1.json", {"id": 1, "amount": 50, "status": "a"}, {"id": 2, "amount": 51, "status": "b"})
     (shop / "code.py").write_text(only_orders)
     _, pipeline = run()
-    rewrite, append = replay_letters.rewrite, replay_letters.delta_append.append
+    rewrite, append = replay_letters.rewrite, replay_letters.delta_append.append_alone
 
     def cut_off_before(what):
         def rewriting(table, letters, version, chosen, status, *number):
@@ -222,11 +261,11 @@ def test_a_replay_that_was_cut_off_twice_is_completed_once(shop, spark, monkeypa
         def appending(*arguments, **named):
             if what == "table":
                 raise KeyboardInterrupt
-            append(*arguments, **named)
+            return append(*arguments, **named)
 
         with monkeypatch.context() as patched:
             patched.setattr(replay_letters, "rewrite", rewriting)
-            patched.setattr(replay_letters.delta_append, "append", appending)
+            patched.setattr(replay_letters.delta_append, "append_alone", appending)
             with pytest.raises(KeyboardInterrupt):
                 dead_letters.replayed(pipeline, ["orders"])
 

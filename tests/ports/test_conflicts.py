@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -58,6 +59,27 @@ def test_an_append_that_shall_be_alone_is_not_where_somebody_comes_first(spark, 
     rows = spark.createDataFrame([(3,)], COLUMNS)
     assert not delta_append.append_alone(rows, location, TableTransaction("a", 1, "m"), onto=1)
     assert sorted(row.id for row in spark.read.format("delta").load(location).collect()) == [1, 2]
+
+
+def test_an_append_that_shall_be_alone_is_not_where_a_flow_says_something_without_rows(spark, location, monkeypatch):
+    """As the commit that empties a table which has no rows."""
+    nothing, honest = spark.createDataFrame([], COLUMNS), delta_transaction._without_footers
+    numbers = itertools.count()
+    delta_append.append(nothing, location, TableTransaction("flow", next(numbers), "entry"))
+
+    def written(*arguments):
+        monkeypatch.undo()
+        delta_append.append(nothing, location, TableTransaction("flow", next(numbers), "entry"))
+        return honest(*arguments)
+
+    for alone in (True, False):
+        monkeypatch.setattr(delta_transaction, "_without_footers", written)
+        version = delta_snapshot.table_state(spark, location).version
+        rows = spark.createDataFrame([(3,)], COLUMNS)
+        mine = TableTransaction("a", 1, "m")
+        append = delta_append.append_alone if alone else delta_append.append
+        assert append(rows, location, mine, onto=version) is (False if alone else None)
+    assert sorted(row.id for row in spark.read.format("delta").load(location).collect()) == [1, 3]
 
 
 def test_maintenance_that_misses_a_file_says_what_failed(spark, location):

@@ -35,6 +35,8 @@ LETTER: Final = "__letter"
 """A dead letter whole, next to what is known of it."""
 REPLAYING: Final = "replaying"
 """The status of a dead letter whose replay was begun."""
+TRIES: Final = 5
+"""How often a replay begins its commit, where each time a flow commits first."""
 _PICKED: Final = "__picked"
 
 
@@ -218,13 +220,10 @@ def _begun(letters: DataFrame) -> list[tuple[int, bool]]:
 
 def _written(spark: SparkSession, table: LetterTable, number: int, *, records: bool) -> bool:
     """Whether the rows of a replay are in the table; those that dead letters hold are written now."""
+    if not records:
+        return _write_rows(spark, table, number)
     state = table_state(spark, table.location)
     app = app_id(state.table_id)
-    if not records:
-        rows = begun_letters(spark, table, number)
-        carried = TableTransaction(app, number, replay_text(table.dataset, number))
-        delta_append.append(conformed(rows.select(f"{ROW}.*"), state.columns), table.location, carried)
-        return True
     newest = state.transactions.get(app, -1)
     if newest < number:
         # Whoever began it may still be at work: with a later number in the table, its commit is refused.
@@ -233,6 +232,28 @@ def _written(spark: SparkSession, table: LetterTable, number: int, *, records: b
     if newest == number:
         _write_held(spark, table, number)
     return newest == number
+
+
+def _write_rows(spark: SparkSession, table: LetterTable, number: int) -> bool:
+    """Writes the rows that dead letters hold whose replay was begun; False if a later replay is in the table already.
+
+    A full refresh gives dead letters up before it empties the table. So they are looked at when the table's version is
+    known, and no flow may commit between that look and the commit of the rows.
+    """
+    for attempt in range(TRIES):
+        state = table_state(spark, table.location)
+        app = app_id(state.table_id)
+        newest = state.transactions.get(app, -1)
+        if newest >= number:
+            return newest == number
+        letters = begun_letters(spark, table, number)
+        if attempt and letters.isEmpty():
+            break
+        rows = conformed(letters.select(f"{ROW}.*"), state.columns)
+        carried = TableTransaction(app, number, replay_text(table.dataset, number))
+        if delta_append.append_alone(rows, table.location, carried, onto=state.version):
+            return True
+    raise table.lost(number)
 
 
 def _write_held(spark: SparkSession, table: LetterTable, number: int) -> None:
@@ -281,13 +302,16 @@ def is_open(failed: str | None = None) -> Column:
 
 
 def next_number(state: TableState, newest: int | None) -> int:
-    """The number of the next replay; no replay of the table had it, also none that was given up.
+    """The number of the next replay, which is even; no replay of the table had it, also none that was given up.
+
+    The odd number behind it is for whoever gives that replay up.
 
     Args:
         state: Of the table.
         newest: The greatest number of a replay among the dead letters.
     """
-    return max(state.transactions.get(app_id(state.table_id), -1), -1 if newest is None else newest) + 1
+    found = max(state.transactions.get(app_id(state.table_id), -1), -1 if newest is None else newest) + 1
+    return found + found % 2
 
 
 def rewrite(

@@ -90,21 +90,27 @@ def may_be_reset(node: Node) -> bool:
 def clear(loaded: Loaded, node: Node) -> None:
     """Takes all rows out of a table and forgets where its flows were; its open dead letters are discarded.
 
+    They are discarded first: a replay of another process that has begun then writes none of them, or its rows are
+    taken out with the others.
+
     Raises:
         TableOfFlow: A flow of a project file wrote the table.
 
     Guarantees:
-        Run twice: as once. Stopped half-way: the table has its rows, or none and its flows begin at the beginning.
+        Run twice: as once. Stopped half-way: the table has its rows, or none and its flows begin at the beginning;
+        its dead letters may be discarded before.
     """
     session, files = loaded.workspace.session, loaded.workspace.files_of_lake
     location = node.location or ""
     state = table_state(session, location)
-    for flow in node.flows:
-        own_position(context_of(loaded, node, flow, lambda _: None), session)
+    contexts = [context_of(loaded, node, flow, lambda _: None) for flow in node.flows]
+    for context in contexts:
+        own_position(context, session)
+    for context in contexts:
+        context.dead_letters.give_up(session, context.flow)
     for folder in (AUTO_CDC_ROWS, AUTO_CDC_DELETED):
         files.delete(f"{location}/{folder}")
-    for index, flow in enumerate(node.flows):
-        context = context_of(loaded, node, flow, lambda _: None)
+    for index, context in enumerate(contexts):
         position = context.ledger.position(session)
         entry = position.entry.after_reset(cleared=True)
         if index == 0:
@@ -114,9 +120,8 @@ def clear(loaded: Loaded, node: Node) -> None:
         else:
             nothing = no_rows(session, state.columns)
             context.ledger.write(nothing, position, lambda entry=entry: entry, table_id=state.table_id)  # type: ignore[misc]
-        context.source_files.forget(session, flow.name)
+        context.source_files.forget(session, context.flow)
         files.delete(context.places.checkpoint)
-        context.dead_letters.give_up(session, flow.name)
 
 
 def read_again(loaded: Loaded, node: Node) -> None:

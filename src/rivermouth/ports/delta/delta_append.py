@@ -49,7 +49,7 @@ def append(
 
 
 def append_alone(rows: DataFrame, location: str, transaction: TableTransaction, *, onto: int) -> bool:
-    """As ``append``, but only if the table stands at ``onto`` and nobody commits meanwhile; says whether it did.
+    """As ``append``, but only if the table stands at ``onto`` and no flow commits meanwhile; says whether it did.
 
     Guarantees:
         As ``append``.
@@ -60,7 +60,9 @@ def append_alone(rows: DataFrame, location: str, transaction: TableTransaction, 
         return False
 
 
-def write_counted(rows: DataFrame, location: str, transaction: CountedTransaction, *, onto: int) -> bool:
+def write_counted(
+    rows: DataFrame, location: str, transaction: CountedTransaction, *, onto: int, alone: bool = False
+) -> bool:
     """Writes ``rows`` in one commit whose metadata is made after the rows were written, so that it can hold counts.
 
     Args:
@@ -68,6 +70,7 @@ def write_counted(rows: DataFrame, location: str, transaction: CountedTransactio
         location: The table's folder.
         transaction: The number of the commit, which is not in the table yet, and what makes its metadata.
         onto: The version at which the caller knows the table to be.
+        alone: Whether no flow may commit meanwhile.
 
     Returns:
         False, and nothing was done, if the table is at another version.
@@ -78,4 +81,4 @@ def write_counted(rows: DataFrame, location: str, transaction: CountedTransactio
     Guarantees:
         Stopped half-way: no commit, and files that no version names.
     """
-    return append_onto(rows, location, onto, transaction)
+    return append_onto(rows, location, onto, transaction, alone=alone)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rivermouth.decoding.jvm.java_objects import java_class, java_frame, java_session, jvm
 from rivermouth.domain.delta.table_transaction import CountedTransaction, TableTransaction
 from rivermouth.ports.internals import sessions
+from rivermouth.ports.internals.delta_snapshot import table_state
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,8 +28,9 @@ def append_onto(
 ) -> bool:
     """What Delta's writer does, in its own steps but one; False, and nothing done, if the table stands elsewhere.
 
-    Other appends are let pass unless it shall be ``alone``. The metadata of a counted one is made once the rows are in
-    files.
+    Appends that come first are let pass. Where it shall be ``alone``, each commit of an application that has a number
+    in the table is a conflict, and so are rows that were added or removed. The metadata of a counted one is made once
+    the rows are in files.
     """
     spark = rows.sparkSession
     none, some = _options(spark)
@@ -42,6 +44,8 @@ def append_onto(
     transaction.readTxn().addOne(carried.app_id)
     if alone:
         transaction.readWholeTable()
+        for app_id in table_state(spark, location).transactions:
+            transaction.readTxn().addOne(app_id)
     modes = java_class(spark, "org.apache.spark.sql.SaveMode")
     replaces = isinstance(carried, CountedTransaction) and carried.replaces
     mode = modes.Overwrite if replaces else modes.Append

@@ -42,8 +42,6 @@ _PICKED: Final = "__picked"
 _RENEWED: Final = "__renewed"
 _WHY: Final = ("reason", "field", "message")
 _NOT_ANY_MORE: Final = "its decode(...) took them a moment ago, and refuses them now"
-_TRIES: Final = 5
-"""So often a replay begins its commit again, because a batch was committed between its look and its beginning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,14 +199,15 @@ def _write(spark: SparkSession, table: LetterTable, query: RecordQuery, number: 
         return replay_text(table.dataset, number, **told, dead_lettered=counts.dead_lettered)
 
     try:
-        for _ in range(_TRIES):
+        for _ in range(replay_letters.TRIES):
             state = table_state(spark, table.location)
             app = replay_letters.app_id(state.table_id)
-            if state.transactions.get(app, -1) >= number:
+            given_up = replay_letters.begun_letters(spark, table, number).isEmpty()
+            if given_up or state.transactions.get(app, -1) >= number:
                 break
             rows = conformed(observed.rows.where(row_expectations.IN_TABLE), state.columns)
             carried = CountedTransaction(app, number, said)
-            if delta_append.write_counted(rows, table.location, carried, onto=state.version):
+            if delta_append.write_counted(rows, table.location, carried, onto=state.version, alone=True):
                 return found[0]
     except delta_table.conflicts() as error:
         raise table.lost(number) from error

@@ -95,8 +95,6 @@ def refresh_node(
         evaluated = in_own_session(evaluated)
     run = opened(loaded, context, evaluated.frame)
     run.stopping, run.views, run.decoded = hooks.stopping, evaluated.views, evaluated.decoded
-    if run.position.entry.kind == "cleared":  # what cleared it may have ended before it discarded them
-        context.dead_letters.give_up(workspace.session, flow.name)
     if evaluated.frame.isStreaming:
         run.static_tables = [place for _, place in static_tables(loaded, evaluated.inputs)]
     if flow.kind == "refresh":
