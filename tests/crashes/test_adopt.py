@@ -309,7 +309,9 @@ def test_a_checkpoint_that_cannot_be_read_is_told_by_what_keeps_it_from_that(sce
 
 
 @pytest.mark.long
-def test_a_checkpoint_in_a_bucket_that_is_not_there_is_told(scene, spark, bucket):
+def test_a_checkpoint_in_a_bucket_that_is_not_there_is_told(scene, notebook, spark, bucket):
+    scene.send(*good(1))
+    notebook.run()
     source = f"s3a://{bucket(exists=False)}/notebook"
     with pytest.raises(LakeNotReadable) as caught:
         PlacedFiles(spark).names(source)
