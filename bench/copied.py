@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -13,6 +14,7 @@ from bench.groups import WrongRows
 # One value in so many is decoded.
 _LOOKED_INTO = 1000
 _TIMEOUT_S = 60.0
+_POLL_S = 0.5
 
 
 def reader(servers: str, topic: str, partitions: int) -> Consumer:
@@ -63,9 +65,13 @@ def _messages(servers: str, topic: str) -> Iterator[Message]:
     consumer = reader(servers, topic, records.PARTITIONS)
     try:
         ended: set[int | None] = set()
+        deadline = time.monotonic() + _TIMEOUT_S
         while len(ended) < records.PARTITIONS:
-            found = consumer.consume(10_000, _TIMEOUT_S)
-            if not found:
+            # It waits for that number of messages, and a topic may have fewer.
+            found = consumer.consume(10_000, _POLL_S)
+            if found:
+                deadline = time.monotonic() + _TIMEOUT_S
+            elif time.monotonic() > deadline:
                 _wrong(topic, "it cannot be read to its end")
             for message in found:
                 error = message.error()
