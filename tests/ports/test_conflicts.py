@@ -72,13 +72,13 @@ def test_an_append_that_shall_be_alone_is_not_where_a_flow_says_something_withou
         delta_append.append(nothing, location, TableTransaction("flow", next(numbers), "entry"))
         return honest(*arguments)
 
-    for alone in (True, False):
+    def come_second_by(append):
         monkeypatch.setattr(delta_transaction, "_without_footers", written)
         version = delta_snapshot.table_state(spark, location).version
-        rows = spark.createDataFrame([(3,)], COLUMNS)
-        mine = TableTransaction("a", 1, "m")
-        append = delta_append.append_alone if alone else delta_append.append
-        assert append(rows, location, mine, onto=version) is (False if alone else None)
+        return append(spark.createDataFrame([(3,)], COLUMNS), location, TableTransaction("a", 1, "m"), onto=version)
+
+    assert come_second_by(delta_append.append_alone) is False
+    assert come_second_by(delta_append.append) is None
     assert sorted(row.id for row in spark.read.format("delta").load(location).collect()) == [1, 3]
 
 

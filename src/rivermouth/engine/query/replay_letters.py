@@ -23,7 +23,7 @@ from rivermouth.side_tables.held_letters import HeldLetters
 from rivermouth.side_tables.row_dead_letters import ROW, RowDeadLetters
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
@@ -35,7 +35,7 @@ LETTER: Final = "__letter"
 """A dead letter whole, next to what is known of it."""
 REPLAYING: Final = "replaying"
 """The status of a dead letter whose replay was begun."""
-TRIES: Final = 5
+_TRIES: Final = 5
 """How often a replay begins its commit, where each time a flow commits first."""
 _PICKED: Final = "__picked"
 
@@ -224,7 +224,7 @@ def _written(spark: SparkSession, table: LetterTable, number: int, *, records: b
         return _write_rows(spark, table, number)
     state = table_state(spark, table.location)
     app = app_id(state.table_id)
-    newest = state.transactions.get(app, -1)
+    newest = newest_number(state)
     if newest < number:
         # Whoever began it may still be at work: with a later number in the table, its commit is refused.
         carried = TableTransaction(app, number + 1, replay_text(table.dataset, number + 1))
@@ -237,23 +237,32 @@ def _written(spark: SparkSession, table: LetterTable, number: int, *, records: b
 def _write_rows(spark: SparkSession, table: LetterTable, number: int) -> bool:
     """Writes the rows that dead letters hold whose replay was begun; False if a later replay is in the table already.
 
-    A full refresh gives dead letters up before it empties the table. So they are looked at when the table's version is
-    known, and no flow may commit between that look and the commit of the rows.
+    Raises:
+        CommitLost: A full refresh gave them up, or flows commit all the time.
     """
-    for attempt in range(TRIES):
-        state = table_state(spark, table.location)
-        app = app_id(state.table_id)
-        newest = state.transactions.get(app, -1)
-        if newest >= number:
-            return newest == number
-        letters = begun_letters(spark, table, number)
-        if attempt and letters.isEmpty():
-            break
-        rows = conformed(letters.select(f"{ROW}.*"), state.columns)
-        carried = TableTransaction(app, number, replay_text(table.dataset, number))
+    for state in states_to_commit_onto(spark, table, number):
+        rows = conformed(begun_letters(spark, table, number).select(f"{ROW}.*"), state.columns)
+        carried = TableTransaction(app_id(state.table_id), number, replay_text(table.dataset, number))
         if delta_append.append_alone(rows, table.location, carried, onto=state.version):
             return True
-    raise table.lost(number)
+    newest = newest_number(table_state(spark, table.location))
+    if newest < number:
+        raise table.lost(number)
+    return newest == number
+
+
+def states_to_commit_onto(spark: SparkSession, table: LetterTable, number: int) -> Iterator[TableState]:
+    """The table as each try of a replay to commit its rows finds it; no more once these can be committed no longer.
+
+    That is so where the table has a replay of this number or a later one, and where the dead letters were given up. A
+    full refresh gives them up before it empties the table. So they are looked at when the table's version is known,
+    and no flow may commit between that look and the commit of the rows.
+    """
+    for _ in range(_TRIES):
+        state = table_state(spark, table.location)
+        if newest_number(state) >= number or begun_letters(spark, table, number).isEmpty():
+            return
+        yield state
 
 
 def _write_held(spark: SparkSession, table: LetterTable, number: int) -> None:
@@ -310,8 +319,13 @@ def next_number(state: TableState, newest: int | None) -> int:
         state: Of the table.
         newest: The greatest number of a replay among the dead letters.
     """
-    found = max(state.transactions.get(app_id(state.table_id), -1), -1 if newest is None else newest) + 1
+    found = max(newest_number(state), -1 if newest is None else newest) + 1
     return found + found % 2
+
+
+def newest_number(state: TableState) -> int:
+    """The number of the newest replay in a table, or of the newest that was given up; -1 without any."""
+    return state.transactions.get(app_id(state.table_id), -1)
 
 
 def rewrite(

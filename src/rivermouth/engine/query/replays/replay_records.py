@@ -23,7 +23,6 @@ from rivermouth.engine.query.replay_letters import LETTER, REPLAYING, LetterTabl
 from rivermouth.engine.query.streaming import failure_of
 from rivermouth.errors import CommitLost, RecordsNotReplayed
 from rivermouth.ports.delta import delta_append, delta_table
-from rivermouth.ports.internals.delta_snapshot import table_state
 from rivermouth.ports.internals.observed import Observed
 from rivermouth.ports.internals.query_plans import over_rows
 from rivermouth.ports.lake.lake_files import files_for
@@ -199,14 +198,9 @@ def _write(spark: SparkSession, table: LetterTable, query: RecordQuery, number: 
         return replay_text(table.dataset, number, **told, dead_lettered=counts.dead_lettered)
 
     try:
-        for _ in range(replay_letters.TRIES):
-            state = table_state(spark, table.location)
-            app = replay_letters.app_id(state.table_id)
-            given_up = replay_letters.begun_letters(spark, table, number).isEmpty()
-            if given_up or state.transactions.get(app, -1) >= number:
-                break
+        for state in replay_letters.states_to_commit_onto(spark, table, number):
             rows = conformed(observed.rows.where(row_expectations.IN_TABLE), state.columns)
-            carried = CountedTransaction(app, number, said)
+            carried = CountedTransaction(replay_letters.app_id(state.table_id), number, said)
             if delta_append.write_counted(rows, table.location, carried, onto=state.version, alone=True):
                 return found[0]
     except delta_table.conflicts() as error:

@@ -95,6 +95,8 @@ def refresh_node(
         evaluated = in_own_session(evaluated)
     run = opened(loaded, context, evaluated.frame)
     run.stopping, run.views, run.decoded = hooks.stopping, evaluated.views, evaluated.decoded
+    if run.position.entry.kind == "cleared":  # what others added while the table was being emptied
+        context.dead_letters.give_up(workspace.session, flow.name)
     if evaluated.frame.isStreaming:
         run.static_tables = [place for _, place in static_tables(loaded, evaluated.inputs)]
     if flow.kind == "refresh":
