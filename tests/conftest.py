@@ -31,8 +31,6 @@ OF_FEW_RECORDS = {
 }
 # Of these nothing hangs on where a shuffle puts records: laws see to that.
 OF_ONE_TASK = {"rows", "pipelines", "doors", "audit", "crashes"}
-# Files that look at the text of a plan.
-OF_PLANS = {"rows/test_evolution", "rows/test_format_json", "rows/test_json_times"}
 # What costs more than the records: code of each plan, jobs of their own for the parts of a plan, plans put into words.
 SIMPLE_PLANS = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -153,7 +151,7 @@ def plans(request):
     For each task of a shuffle Spark sends the whole plan, and of a few records most tasks get none.
     """
     folder = request.path.relative_to(Path(__file__).parent).parts[0]
-    names = {folder, request.path.stem} if f"{folder}/{request.path.stem}" not in OF_PLANS else set()
+    names = {folder, request.path.stem}
     by_itself = ({} if names & OF_FEW_RECORDS else PLANS_OF_SPARK) | ({} if names & OF_ONE_TASK else SEVERAL_TASKS)
     if not by_itself or "spark" not in request.fixturenames:
         yield

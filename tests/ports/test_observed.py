@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 from pyspark.sql import functions as F
+from tests.plans import plan_text
 
 from rivermouth.ports.internals.observed import Observed, ObservedEach
 from rivermouth.rows.columns.aggregates import Aggregate, struct_of
@@ -74,7 +75,7 @@ def test_two_at_a_time_count_apart(spark):
 
 def test_the_rows_stay_in_one_stage_of_generated_code(spark):
     rows = Observed(spark.range(10), AGGREGATES).rows.where("id > 3")
-    plan = rows._jdf.queryExecution().executedPlan().toString()
+    plan = plan_text(rows, "executedPlan")
     assert "CollectMetrics" not in plan
     assert "*(1) Filter" in plan
     assert "*(2)" not in plan

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pyspark.sql.types import StructField, StructType
+from tests.plans import plan_text
 from tests.rows.formats import frame, outcomes
 
 from rivermouth import names
@@ -172,7 +173,7 @@ def test_documents_are_scanned_only_where_a_policy_asks_for_it(spark):
 
     def scans(**policies):
         form = Json(schema="id int").with_policies(Evolution(**policies).settled(infers=False))
-        return "__sur" in str(form.decode(rows)._jdf.queryExecution().analyzed())
+        return "__sur" in plan_text(form.decode(rows), "analyzed")
 
     assert not scans()
     assert not scans(on_type_change="fail", on_missing_column="fail")

@@ -9,6 +9,7 @@ from decimal import Decimal
 import pytest
 from pydantic import ValidationError
 from pyspark.sql.types import LongType, StringType, StructField, StructType
+from tests.plans import plan_text
 from tests.rows.formats import Outcome, frame, outcome, outcomes
 
 from rivermouth.extend import find_kind
@@ -478,7 +479,7 @@ def test_a_frame_made_of_an_rdd_decodes_like_any(spark):
 def test_the_value_is_parsed_once_however_many_columns_are_taken(spark, form, call):
     decoded = Json(schema="a int, b decimal(10,2), c timestamp, d array<date>", **form).decode(frame(spark, [b"{}"]))
     written = decoded.where("__decoded").select("__data.*", "__offset")
-    plan = written._jdf.queryExecution().optimizedPlan().toString()
+    plan = plan_text(written, "optimizedPlan")
     assert (plan.count(call), plan.count("from_json(") + plan.count("document.read(")) == (1, 1)
 
 

@@ -7,6 +7,7 @@ import datetime as dt
 import pytest
 from pydantic import ValidationError
 from pyspark.sql import types as T
+from tests.plans import plan_text
 from tests.rows.formats import Outcome, frame, of_several, outcomes
 
 from rivermouth.decoding.times import datetime_pattern
@@ -124,11 +125,11 @@ def test_hinted_columns_are_read_by_the_form_and_others_stay_as_they_are_inferre
 
 
 def test_without_a_form_nothing_is_planned_for_it(spark):
-    plain = Json(schema=SCHEMA).decode(frame(spark, []))._jdf.queryExecution().optimizedPlan().toString()
+    plain = plan_text(Json(schema=SCHEMA).decode(frame(spark, [])), "optimizedPlan")
     assert "try_to_timestamp" not in plain
     assert "gettimestamp" not in plain.lower()
     formed = Json(schema="at timestamp", timestamp_format="dd.MM.yyyy").decode(frame(spark, []))
-    assert formed._jdf.queryExecution().optimizedPlan().toString().lower().count("gettimestamp") == 1
+    assert plan_text(formed, "optimizedPlan").lower().count("gettimestamp") == 1
 
 
 UNFIT = [

@@ -1,0 +1,20 @@
+"""Texts of Spark's plans, for tests that look at them."""
+
+from rivermouth.ports.internals.sessions import active
+
+WHOLE_TEXT = 2147483632
+
+
+def plan_text(frame, stage):
+    """The plan of a frame, whole: ``analyzed``, ``optimizedPlan`` or ``executedPlan``.
+
+    Spark cuts the text as the session says that is active in the calling thread, whichever session has the frame.
+    """
+    conf = frame.sparkSession.conf
+    before = conf.get("spark.sql.maxPlanStringLength")
+    conf.set("spark.sql.maxPlanStringLength", WHOLE_TEXT)
+    try:
+        with active(frame.sparkSession):
+            return getattr(frame._jdf.queryExecution(), stage)().toString()
+    finally:
+        conf.set("spark.sql.maxPlanStringLength", before)
