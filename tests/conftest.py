@@ -31,19 +31,32 @@ OF_FEW_RECORDS = {
 }
 # Of these nothing hangs on where a shuffle puts records: laws see to that.
 OF_ONE_TASK = {"rows", "pipelines", "doors", "audit", "crashes"}
-# What costs more than the records: code of each plan, jobs of their own for the parts of a plan, plans put into words.
+# What costs more than the records: code of each plan, jobs of their own for the parts of a plan, plans put into words,
+# and rules that are tried until nothing changes.
 SIMPLE_PLANS = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.maxPlanStringLength": "0",
+    "spark.sql.optimizer.maxIterations": "2",
+    "spark.sql.lightweightPlanChangeValidation": "false",
 }
 PLANS_OF_SPARK = {
     "spark.sql.codegen.factoryMode": "FALLBACK",
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.maxPlanStringLength": "2147483632",
+    "spark.sql.optimizer.maxIterations": "100",
+    "spark.sql.lightweightPlanChangeValidation": "true",
 }
-ONE_TASK = {"spark.sql.shuffle.partitions": "1", "spark.databricks.delta.snapshotPartitions": "1"}
-SEVERAL_TASKS = {"spark.sql.shuffle.partitions": "4", "spark.databricks.delta.snapshotPartitions": "2"}
+ONE_TASK = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.leafNodeDefaultParallelism": "1",
+    "spark.databricks.delta.snapshotPartitions": "1",
+}
+SEVERAL_TASKS = {
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.leafNodeDefaultParallelism": "2",
+    "spark.databricks.delta.snapshotPartitions": "2",
+}
 
 # Delta keeps the plans of 10,000 tables for an hour, and each test has tables of its own. The heap need not grow, and
 # there is room for classes: else the whole heap is collected for some more of either.
@@ -123,6 +136,8 @@ def spark(tmp_path_factory):
     extra = {
         **session_conf.local_folder_conf(tmp_path_factory.mktemp("spark")),
         "spark.driver.extraJavaOptions": f"-Xss16m -XX:+UseSerialGC -Xmn2200m {OF_MANY_TABLES}",
+        # For rows that Python gives to Spark one task; those of a topic and of a table have as many as they need.
+        "spark.default.parallelism": "1",
         # Also for fixtures of a module, which come before those of a test.
         **SIMPLE_PLANS,
         **ONE_TASK,
