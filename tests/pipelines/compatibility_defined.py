@@ -365,6 +365,7 @@ DEFINED: tuple[Item, ...] = (
         "`foreach_batch_sink`",
         _dp('@dp.foreach_batch_sink(name="out")\ndef write(frame, number):\n    ...'),
         {"sink:out": {"format": None}},
+        note="finds and makes tables of the lake by name; `DROP TABLE` and `RENAME` of them are refused",
     ),
     Item(
         "D",

@@ -31,7 +31,7 @@ from rivermouth.pipelines.python.registry import Reader, Registry, collecting
 from rivermouth.pipelines.running.pipeline import file_name
 from rivermouth.pipelines.running.reads import Evaluated, Reads
 from rivermouth.pipelines.running.sql_text import spark_sql
-from rivermouth.pipelines.session import decoded_records, encoded_values
+from rivermouth.pipelines.session import decoded_records, encoded_values, lake_tables
 from rivermouth.pipelines.session.kafka_clusters import KafkaClusters
 from rivermouth.pipelines.session.pipeline_session import PipelineSession, is_unknown_table
 from rivermouth.pipelines.session.sql_frames import frame_of
@@ -117,6 +117,7 @@ class Workspace(Reader):
         registry.reader = self
         for name, value in {_CONSTRAINTS: "false", **_STATE, **pipeline.configuration}.items():
             self.session.conf.set(name, value)
+        lake_tables.find_by_name(self.session, pipeline.project.lake.rstrip("/"), pipeline.names)
 
     def evaluate(self, query: Query, dataset: str, at: SourceLine) -> Evaluated:
         """The frame of a query, as it is now, and what it reads.

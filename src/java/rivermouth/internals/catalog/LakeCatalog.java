@@ -1,0 +1,176 @@
+package rivermouth.internals.catalog;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.util.Locale;
+import java.util.Map;
+
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.StagedTable;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.delta.catalog.DeltaCatalog;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/**
+ * The tables of a lake by their names: {@code schema.table} is the Delta table in the folder of that name.
+ *
+ * <p>Nothing is registered. A name becomes the path of its folder, and Delta reads and makes tables by their paths. Names
+ * that the lake does not have are those of the session's own catalog.
+ */
+public final class LakeCatalog extends DeltaCatalog {
+    /** Setting: the folder of the lake. */
+    public static final String LAKE = "spark.rivermouth.lake";
+
+    /** Setting: the schema of names without one, to which Spark gives its own default. */
+    public static final String SCHEMA = "spark.rivermouth.schema";
+
+    private static final String SESSION_CATALOG = "spark_catalog";
+    private static final String SPARKS_DEFAULT = "default";
+    private static final String BY_PATH = "delta";
+
+    @Override
+    public void initialize(String name, CaseInsensitiveStringMap options) {
+        super.initialize(name, options);
+        if (!SESSION_CATALOG.equals(name)) {
+            setDelegateCatalog(session().sessionState().catalogManager().catalog(SESSION_CATALOG));
+        }
+    }
+
+    @Override
+    public Table loadTable(Identifier name) {
+        return super.loadTable(found(name));
+    }
+
+    @Override
+    public Table loadTable(Identifier name, long timestamp) {
+        return super.loadTable(found(name), timestamp);
+    }
+
+    @Override
+    public Table loadTable(Identifier name, String version) {
+        return super.loadTable(found(name), version);
+    }
+
+    @Override
+    public boolean tableExists(Identifier name) {
+        return super.tableExists(found(name));
+    }
+
+    // Delta's other methods that make tables come to these.
+
+    @Override
+    public Table createTable(Identifier name, StructType columns, Transform[] parts, Map<String, String> properties) {
+        return super.createTable(placed(name, properties), columns, parts, properties);
+    }
+
+    @Override
+    public StagedTable stageCreate(
+            Identifier name, StructType columns, Transform[] parts, Map<String, String> properties) {
+        return super.stageCreate(placed(name, properties), columns, parts, properties);
+    }
+
+    @Override
+    public StagedTable stageReplace(
+            Identifier name, StructType columns, Transform[] parts, Map<String, String> properties) {
+        return super.stageReplace(placed(name, properties), columns, parts, properties);
+    }
+
+    @Override
+    public StagedTable stageCreateOrReplace(
+            Identifier name, StructType columns, Transform[] parts, Map<String, String> properties) {
+        return super.stageCreateOrReplace(placed(name, properties), columns, parts, properties);
+    }
+
+    // Files and ledger of a table are rivermouth's, and Kafka may not have its records any more.
+
+    @Override
+    public boolean dropTable(Identifier name) {
+        refuse(name, "dropped");
+        return super.dropTable(name);
+    }
+
+    @Override
+    public boolean purgeTable(Identifier name) {
+        refuse(name, "dropped");
+        return super.purgeTable(name);
+    }
+
+    @Override
+    public void renameTable(Identifier name, Identifier other) throws NoSuchTableException, TableAlreadyExistsException {
+        refuse(name, "renamed");
+        super.renameTable(name, other);
+    }
+
+    private void refuse(Identifier name, String done) {
+        Identifier place = found(name);
+        if (place != name) {
+            throw new UnsupportedOperationException(
+                    String.format("the table in %s is not %s: it is a table of the lake", place.name(), done));
+        }
+    }
+
+    /** The table of the lake that a name means, by its path; the name itself where the lake has none. */
+    private Identifier found(Identifier name) {
+        if (!mayBeOfLake(name)) {
+            return name;
+        }
+        String schema = name.namespace()[0];
+        Identifier first = inLake(schemaOf(schema), name);
+        if (isTable(first)) {
+            return first;
+        }
+        Identifier second = inLake(schema, name);
+        return isTable(second) ? second : name;
+    }
+
+    /** Where a table of this name is made: in the lake, unless it is said where. */
+    private Identifier placed(Identifier name, Map<String, String> properties) {
+        if (!mayBeOfLake(name) || properties.containsKey(TableCatalog.PROP_LOCATION)) {
+            return name;
+        }
+        String format = properties.getOrDefault(TableCatalog.PROP_PROVIDER, BY_PATH);
+        if (!BY_PATH.equalsIgnoreCase(format)) {
+            throw new UnsupportedOperationException(String.format(
+                    "table %s cannot be made as %s: tables of the lake are Delta tables", name, format));
+        }
+        return inLake(schemaOf(name.namespace()[0]), name);
+    }
+
+    private boolean mayBeOfLake(Identifier name) {
+        return name.namespace().length == 1 && !isPathIdentifier(name) && setting(LAKE) != null;
+    }
+
+    private String schemaOf(String schema) {
+        String ours = setting(SCHEMA);
+        return ours != null && SPARKS_DEFAULT.equalsIgnoreCase(schema) ? ours : schema;
+    }
+
+    private Identifier inLake(String schema, Identifier name) {
+        String table = String.format("%s/%s", schema, name.name()).toLowerCase(Locale.ROOT);
+        return Identifier.of(new String[] {BY_PATH}, String.format("%s/%s", setting(LAKE), table));
+    }
+
+    private boolean isTable(Identifier place) {
+        Path log = new Path(place.name(), "_delta_log");
+        try {
+            return log.getFileSystem(session().sessionState().newHadoopConf()).exists(log);
+        } catch (IOException error) {
+            throw new UncheckedIOException(error);
+        }
+    }
+
+    private String setting(String name) {
+        return session().sessionState().conf().getConfString(name, null);
+    }
+
+    private static SparkSession session() {
+        return SparkSession.active();
+    }
+}

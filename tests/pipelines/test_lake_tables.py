@@ -1,0 +1,51 @@
+"""Functions of sinks find and make tables of the lake by name, as they do on Databricks."""
+
+PYTHON = r"""
+from delta.tables import DeltaTable
+from pyspark import pipelines as dp
+
+@dp.table
+def events():
+    return spark.readStream.format("json").schema("id bigint, name string").load("in")
+
+@dp.foreach_batch_sink(name="merged")
+def merged(batch, number):
+    mine = batch.sparkSession
+    batch.createOrReplaceTempView("batch")
+    batch.write.mode("append").saveAsTable("copies")
+    DeltaTable.createIfNotExists(mine).tableName("Newest").addColumns(batch.schema).execute()
+    mine.sql("MERGE INTO newest t USING batch b ON t.id = b.id "
+             "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *")
+    mine.sql("CREATE TABLE IF NOT EXISTS main.silver.names (id bigint, name string)")
+    (DeltaTable.forName(spark, "main.silver.names").alias("t").merge(batch.alias("b"), "t.id = b.id")
+        .whenNotMatchedInsertAll().execute())
+    batch.write.insertInto("silver.names")
+    assert mine.table("silver.names").count() == mine.sql("SELECT * FROM silver.names VERSION AS OF 1").count() * 2
+    assert mine.sql("DESCRIBE HISTORY gold.newest").count() > 1
+    for text in ("DROP TABLE newest", "ALTER TABLE newest RENAME TO other"):
+        try:
+            mine.sql(text)
+        except Exception as error:
+            with open(TOLD, "a") as told:
+                told.write(f"{error}\n")
+
+@dp.append_flow(target="merged")
+def to_merged():
+    return spark.readStream.table("events")
+"""
+
+
+def test_functions_of_sinks_find_and_make_them_by_name(folder):
+    lake, told = folder.folder / "lake", folder.folder / "told.txt"
+    folder.write("src/a.py", PYTHON.replace("TOLD", repr(str(told))))
+    folder.write("pipeline.yml", "name: shop\ncatalog: main\nschema: gold\nlibraries: [{glob: {include: src/**}}]\n")
+    folder.feed("in/1.json", {"id": 1, "name": "a"}, {"id": 2, "name": "b"})
+    assert folder.run()["merged"].error is None
+    assert told.read_text().splitlines() == [
+        f"the table in {lake}/gold/newest is not dropped: it is a table of the lake",
+        f"the table in {lake}/gold/newest is not renamed: it is a table of the lake",
+    ]
+    rows = [(1, "a"), (2, "b")]
+    assert folder.rows("gold.copies") == folder.rows("gold.newest") == rows
+    assert folder.rows("silver.names") == sorted(rows * 2)
+    assert not (lake / "default").exists()
