@@ -61,6 +61,7 @@ def text_of(at):
     return f"{at[0]}-{at[1]}:{at[2]}"
 
 
+@pytest.mark.long
 def test_what_is_gone_doubled_or_made_up_is_found_and_nothing_before(make_scene, spark):
     """The short form of the next three: one flow, looked at before it is damaged and after."""
     scene = make_scene(partitions=1)

@@ -41,6 +41,7 @@ def test_bytes_reach_the_topic_as_they_are(broker, tmp_path, topic, spark):
     ]
 
 
+@pytest.mark.long
 def test_a_batch_whose_delivery_fails_is_delivered_by_the_same_run(scene, spark, broker):
     failed = []
 

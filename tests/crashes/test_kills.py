@@ -61,6 +61,7 @@ def assert_whole(scene: Scene, spark, *, follow: bool):
     assert found.is_clean, str(found)
 
 
+@pytest.mark.long
 def test_a_run_that_ends_behind_a_commit_is_found_by_the_next_one(make_scene, spark):
     """The short form of the next one: the table is there without rows, then it has rows without their dead letters."""
     scene = make_scene()

@@ -238,6 +238,7 @@ def clean_log(spark, location):
     jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
 
+@pytest.mark.long
 def test_with_a_cleaned_log_the_side_file_is_used(small, spark):
     clean_log(spark, small.table)
     go_on(small, spark)

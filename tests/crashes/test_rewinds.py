@@ -275,6 +275,7 @@ def test_a_changed_table_whose_last_batch_was_not_settled_and_whose_topic_is_ano
     assert Counter(row.get("kafka_epoch") or 0 for row in oracle.rows_of(scene.table)) == {0: 8, 1: 3}
 
 
+@pytest.mark.long
 def test_a_batch_that_was_not_settled_before_others_changed_the_table_is_read_again(make_scene, end_at, spark):
     scene = make_scene(partitions=1)
     scene.send(*[GOOD, NOBODY] * 5)

@@ -91,6 +91,7 @@ def test_partitions_that_are_added_while_the_flow_follows(make_scene, spark):
     assert {at[1] for at in scene.records()} == {0, 1, 2}
 
 
+@pytest.mark.long
 def test_records_of_an_added_partition_that_kafka_dropped_before_the_flow_saw_it_are_a_stop(make_scene, spark):
     scene = make_scene(partitions=1)
     scene.send(GOOD, GOOD)

@@ -165,7 +165,8 @@ def test_a_signal_while_spark_starts_ends_at_once_with_no_result(arguments, numb
     assert not (run.folder / "lake").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_a_run_that_follows_and_its_jvm_has_no_secret_as_argument(
     number, project, command, tmp_path, monkeypatch
 ):

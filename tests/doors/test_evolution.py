@@ -280,6 +280,7 @@ def test_an_inferred_schema_grows_by_itself_but_for_what_is_pinned(orders):
     assert orders.spark_rows("rough")[-1] == (0.12345678901234568,)
 
 
+@pytest.mark.long
 def test_a_crash_between_the_kept_schema_and_a_new_table_is_made_up_for(orders):
     orders.declare('"id bigint"', "{on_new_column: evolve}")
     with mock.patch.object(evolve, "change_table", side_effect=RuntimeError("cut")), pytest.raises(FlowsFailed):

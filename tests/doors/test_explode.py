@@ -235,6 +235,7 @@ def test_a_table_keeps_what_its_rows_are_elements_of(project):
     )
 
 
+@pytest.mark.long
 def test_a_dead_letter_table_of_before_gets_the_position(project):
     project.write(ORDER)
     project.send(b"{bad")

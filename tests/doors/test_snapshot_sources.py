@@ -171,6 +171,7 @@ def test_a_flow_that_follows_carries_versions_as_they_come(with_table):
     assert stock.rows("id") == [(1,)]
 
 
+@pytest.mark.long
 def test_the_newest_file_by_the_version_in_its_name_is_the_table(stock):
     folder = stock.folder / "exports"
     folder.mkdir()

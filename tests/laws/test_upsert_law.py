@@ -12,7 +12,7 @@ from tests.laws import _table
 from tests.laws._table import Change, batches_of
 
 # Of each kind; together the long ones fold more than two thousand.
-FEW, SHORT, LONG = 60, 200, 700
+FEW, SHORT, LONG = 30, 200, 700
 
 
 @dataclasses.dataclass(frozen=True)

@@ -61,6 +61,7 @@ def test_an_append_that_shall_be_alone_is_not_where_somebody_comes_first(spark, 
     assert sorted(row.id for row in spark.read.format("delta").load(location).collect()) == [1, 2]
 
 
+@pytest.mark.long
 def test_an_append_that_shall_be_alone_is_not_where_a_flow_says_something_without_rows(spark, location, monkeypatch):
     """As the commit that empties a table which has no rows."""
     nothing, honest = spark.createDataFrame([], COLUMNS), delta_transaction._without_footers

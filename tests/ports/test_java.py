@@ -155,3 +155,12 @@ def test_spark_runs_where_there_is_no_java(no_java):
     done = subprocess.run(script, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("21.")
+
+
+def test_a_jvm_has_no_secret_as_argument(spark):
+    """Every user of the machine can read the arguments of a process."""
+    assert spark.sparkContext.getConf().get("spark.rivermouth.tests.secret") == "hunter2"
+    pid = spark._jvm.java.lang.ProcessHandle.current().pid()
+    arguments = Path(f"/proc/{pid}/cmdline").read_text()
+    assert "spark.app.name" in arguments
+    assert "hunter2" not in arguments
