@@ -40,7 +40,9 @@ def test_functions_of_sinks_find_and_make_them_by_name(folder):
     folder.write("src/a.py", PYTHON.replace("TOLD", repr(str(told))))
     folder.write("pipeline.yml", "name: shop\ncatalog: main\nschema: gold\nlibraries: [{glob: {include: src/**}}]\n")
     folder.feed("in/1.json", {"id": 1, "name": "a"}, {"id": 2, "name": "b"})
-    assert folder.run()["merged"].error is None
+    done = folder.run()["merged"]
+    # Each action of the function reads the batch.
+    assert (done.error, done.counts.read, done.counts.written) == (None, 2, 2)
     assert told.read_text().splitlines() == [
         f"the table in {lake}/gold/newest is not dropped: it is a table of the lake",
         f"the table in {lake}/gold/newest is not renamed: it is a table of the lake",

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import functions as F
 from tests.plans import plan_text
 
-from rivermouth.ports.internals.observed import Observed, ObservedEach
+from rivermouth.ports.internals.observed import Observed, ObservedEach, ObservedStream
 from rivermouth.rows.columns.aggregates import Aggregate, struct_of
 
 AGGREGATES = {
@@ -51,6 +51,27 @@ def test_rows_of_many_are_counted_apart(spark):
     assert observed.rows.count() == 1000
     for number in range(5):
         assert told(observed.get(number)) == on_their_own(rows.where(f"whose = {number}"), AGGREGATES)
+
+
+def test_of_several_actions_the_one_that_reads_most_counts(spark):
+    rows = spark.range(0, 1000, 1, 3).selectExpr("id", "id % 10 AS key")
+    conditions = {name: AGGREGATES[name] for name in ("all", "even", "unknown")}
+    observed = ObservedStream(rows, conditions)
+    assert observed.rows.isEmpty() is False
+    assert 0 < observed.get()["all"] < 1000
+    for action in (
+        observed.rows.count,
+        observed.rows.coalesce(1).collect,
+        observed.rows.groupBy("key").count().collect,
+        observed.rows.join(observed.rows.groupBy("key").count(), "key").collect,
+        observed.rows.limit(1).collect,
+    ):
+        action()
+        assert observed.get() == {"all": 1000, "even": 500, "unknown": 0}
+    observed.reset()
+    assert observed.get() == dict.fromkeys(conditions, 0)
+    observed.rows.where("id < 5").count()
+    assert observed.get() == {"all": 1000, "even": 500, "unknown": 0}
 
 
 def test_more_conditions_than_a_number_has_bits_are_refused_for_many(spark):

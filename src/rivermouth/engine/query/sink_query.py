@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -14,12 +14,17 @@ from rivermouth.domain.query.query_entry import QueryCounts
 from rivermouth.engine.query.query_events import SinkWritten
 from rivermouth.engine.query.streaming import TriggerReports, cause, trigger_of, until_ended
 from rivermouth.errors import CheckpointOfAnotherFlow, QueryFailed, RivermouthError, SinkPositionLost
+from rivermouth.ports.internals.observed import ObservedStream
 from rivermouth.ports.lake.query_checkpoint import QueryCheckpoint
+from rivermouth.rows.columns.aggregates import Aggregate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from rivermouth.engine.query.query_run import QueryContext
+
+
+_ALL: Final = {"read": Aggregate("count_if", "true")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +99,8 @@ def run_sink_query(
                 raise ended
         finally:
             reports.look()
-            counts = QueryCounts(read=reports.read, written=reports.read)
+            read = reports.read if called is None else called.read
+            counts = QueryCounts(read=read, written=read)
             context.emit(SinkWritten(context.dataset, context.flow, counts))
     except (PySparkException, Py4JJavaError) as error:
         raise _failure(error, called, context) from error
@@ -102,17 +108,25 @@ def run_sink_query(
 
 
 class _Called:
-    """A function that gets batches; keeps its first failure, which Spark would hand on only as text."""
+    """A function that gets batches; keeps its first failure, which Spark would hand on only as text.
+
+    Attributes:
+        failure: The first one.
+        read: Rows of the batches. Spark counts them again in each action of the function.
+    """
 
     def __init__(self, function: Callable[[DataFrame, int], Any], step: Callable[[str], None]) -> None:
         self._function = function
         self._step = step
         self.failure: BaseException | None = None
+        self.read = 0
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         try:
             self._step("sink")
-            self._function(frame, batch_id)
+            observed = ObservedStream(frame, _ALL)
+            self._function(observed.rows, batch_id)
+            self.read += observed.get()["read"]
             self._step("sink_written")
         except BaseException as error:
             self.failure = self.failure or error

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _CONDITIONS: Final = 63
 _PASSES: Final = "__passes"
 _OBSERVER: Final = "rivermouth.internals.plan.Observer"
+_STAGE_OBSERVER: Final = "rivermouth.internals.plan.StageObserver"
 _TYPES: Final = {"sum": "BIGINT", "collect_set": "STRING", "bit_xor": "BIGINT", "count_each": "STRING"}
 
 
@@ -103,11 +104,11 @@ class ObservedStream:
     """Rows of a streaming query that are counted in each of its batches, below whatever the query does with them.
 
     Args:
-        rows: A streaming frame.
+        rows: A streaming frame, or that of a batch.
         aggregates: What to count, by name; each a ``count_if``.
 
     Attributes:
-        rows: The same rows. Each action of a batch counts them again.
+        rows: The same rows. Of several actions that read them, the one that read most of them counts.
     """
 
     def __init__(self, rows: DataFrame, aggregates: dict[str, Aggregate]) -> None:
@@ -115,8 +116,8 @@ class ObservedStream:
         self._parts: list[tuple[_Sums, Any]] = []
         for first in range(0, len(parts), _CONDITIONS):
             sums = _Sums(dict(parts[first : first + _CONDITIONS]))
-            observer = java_class(rows.sparkSession, _OBSERVER)()
-            found = observer.overStream(java_frame(rows), _PASSES, sums.sql[0])
+            observer = java_class(rows.sparkSession, _STAGE_OBSERVER)()
+            found = observer.over(java_frame(rows), _PASSES, sums.sql[0])
             rows = DataFrame(found, rows.sparkSession)
             self._parts.append((sums, observer))
         self.rows = rows

@@ -130,17 +130,11 @@ public final class LakeCatalog extends DeltaCatalog {
         return isTable(second) ? second : name;
     }
 
-    /** Where a table of this name is made: in the lake, unless it is said where. */
+    /** Where a table of this name is made: in the lake, unless it is of another format or it is said where. */
     private Identifier placed(Identifier name, Map<String, String> properties) {
-        if (!mayBeOfLake(name) || properties.containsKey(TableCatalog.PROP_LOCATION)) {
-            return name;
-        }
-        String format = properties.getOrDefault(TableCatalog.PROP_PROVIDER, BY_PATH);
-        if (!BY_PATH.equalsIgnoreCase(format)) {
-            throw new UnsupportedOperationException(String.format(
-                    "table %s cannot be made as %s: tables of the lake are Delta tables", name, format));
-        }
-        return inLake(schemaOf(name.namespace()[0]), name);
+        boolean delta = BY_PATH.equalsIgnoreCase(properties.getOrDefault(TableCatalog.PROP_PROVIDER, BY_PATH));
+        boolean elsewhere = properties.containsKey(TableCatalog.PROP_LOCATION);
+        return mayBeOfLake(name) && delta && !elsewhere ? inLake(schemaOf(name.namespace()[0]), name) : name;
     }
 
     private boolean mayBeOfLake(Identifier name) {

@@ -59,21 +59,6 @@ public final class Observer extends AccumulatorV2<Long, String> {
     }
 
     /**
-     * As {@link #over} within a streaming query, whose source may apply Spark's filters itself: here it gets none.
-     *
-     * <p>Spark does not move a filter below a projection whose value may be another one the next time.
-     */
-    public Dataset<Row> overStream(Dataset<Row> rows, String column, String code) {
-        rows.sparkSession().sparkContext().register(this);
-        Column nothing = functions.lit(null);
-        Column counted = functions.udf(new Passing(this), DataTypes.BooleanType)
-                .asNondeterministic()
-                .apply(functions.expr(code), nothing.cast("bigint"), nothing.cast("string"), nothing.cast("bigint"),
-                        nothing.cast("string"));
-        return rows.withColumn(column, counted).where(functions.col(column)).drop(column);
-    }
-
-    /**
      * Whether rows come from a source that gets Spark's filters and applies them itself, as Delta's change data feed does.
      *
      * <p>Spark gives it the filter of {@link #over}, too, and applies that once more: each row would be counted twice.

@@ -1,0 +1,132 @@
+package rivermouth.internals.plan;
+
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.stream.Collectors;
+
+import org.apache.spark.TaskContext;
+import org.apache.spark.sql.Column;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.api.java.UDF1;
+import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.functions;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.util.AccumulatorV2;
+
+/**
+ * Rows that pass, by code, however many actions read them: it is the stage with the most of them that counts.
+ *
+ * <p>Each action over a batch reads it from its source again, in a stage of its own. One that looks at the first rows
+ * alone counts fewer.
+ */
+public final class StageObserver extends AccumulatorV2<Long, String> {
+    private static final long serialVersionUID = 1;
+    private static final int NO_STAGE = -1;
+
+    private final Map<Integer, Map<Long, Long>> stages = new HashMap<>();
+    private Map<Long, Long> ofTask;
+    private long run;
+    private long code;
+
+    /**
+     * The rows, which are counted when they pass, also within a streaming query whose source may apply Spark's filters
+     * itself: here it gets none.
+     *
+     * <p>Spark does not move a filter below a projection whose value may be another one the next time.
+     *
+     * @param column name of a column that the rows do not have
+     * @param code SQL, bigint and never null: rows are counted by it
+     */
+    public Dataset<Row> over(Dataset<Row> rows, String column, String code) {
+        rows.sparkSession().sparkContext().register(this);
+        Column counted = functions.udf(new Passing(this), DataTypes.BooleanType)
+                .asNondeterministic()
+                .apply(functions.expr(code));
+        return rows.withColumn(column, counted).where(functions.col(column)).drop(column);
+    }
+
+    /** As of {@link Observer#value}, of which it has the first line. */
+    @Override
+    public String value() {
+        flush();
+        String counts = stages.values().stream()
+                .max(Comparator.comparingLong(each -> each.values().stream().mapToLong(Long::longValue).sum()))
+                .map(found -> found.entrySet().stream()
+                        .map(each -> each.getKey() + ":" + each.getValue())
+                        .collect(Collectors.joining(",")))
+                .orElse("");
+        return counts + "\n0\n0\nfalse\n\n";
+    }
+
+    /** In a task, whose copy of this is of one stage. */
+    @Override
+    public void add(Long found) {
+        if (ofTask == null) {
+            TaskContext task = TaskContext.get();
+            ofTask = stages.computeIfAbsent(task == null ? NO_STAGE : task.stageId(), stage -> new HashMap<>());
+        }
+        if (found != code) {
+            flush();
+            code = found;
+        }
+        // Most rows are like the one before.
+        run++;
+    }
+
+    private void flush() {
+        if (run > 0) {
+            ofTask.merge(code, run, Long::sum);
+            run = 0;
+        }
+    }
+
+    @Override
+    public boolean isZero() {
+        return run == 0 && stages.isEmpty();
+    }
+
+    @Override
+    public StageObserver copy() {
+        StageObserver other = new StageObserver();
+        other.merge(this);
+        return other;
+    }
+
+    @Override
+    public void reset() {
+        stages.clear();
+        ofTask = null;
+        run = 0;
+    }
+
+    @Override
+    public void merge(AccumulatorV2<Long, String> other) {
+        StageObserver its = (StageObserver) other;
+        its.flush();
+        its.stages.forEach((stage, codes) -> codes.forEach((each, rows) ->
+                stages.computeIfAbsent(stage, missing -> new HashMap<>()).merge(each, rows, Long::sum)));
+    }
+
+    /** It is read when its task has ended: until then nothing keeps two threads apart. */
+    @Override
+    public boolean excludeFromHeartbeat() {
+        return true;
+    }
+
+    private static final class Passing implements UDF1<Long, Boolean> {
+        private static final long serialVersionUID = 1;
+
+        private final StageObserver observer;
+
+        Passing(StageObserver observer) {
+            this.observer = observer;
+        }
+
+        @Override
+        public Boolean call(Long code) {
+            observer.add(code);
+            return Boolean.TRUE;
+        }
+    }
+}
