@@ -7,7 +7,6 @@ import os
 import time
 import uuid
 import zlib
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from hypothesis import settings
 
 from rivermouth.ports.dev.broker import Broker
 from rivermouth.ports.dev.s3_server import S3Server
+from rivermouth.ports.internals import sessions
 from rivermouth.testing.plugin import run_flow, run_pipeline  # noqa: F401 - where the package is not installed anew
 
 # Fast ones first; a folder that is not named here comes after them. Of several processes (-n) each takes the next test
@@ -172,21 +172,8 @@ def plans(request):
     if not by_itself or "spark" not in request.fixturenames:
         yield
         return
-    with with_conf(request.getfixturevalue("spark"), by_itself):
+    with sessions.settings(request.getfixturevalue("spark"), by_itself):
         yield
-
-
-@contextmanager
-def with_conf(spark, conf):
-    """A session with other settings, which are put back."""
-    before = {name: spark.conf.get(name) for name in conf}
-    for name, value in conf.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            spark.conf.set(name, value)
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 """Texts of Spark's plans, for tests that look at them."""
 
-from rivermouth.ports.internals.sessions import active
+from rivermouth.ports.internals.sessions import active, settings
 
 WHOLE_TEXT = 2147483632
 
@@ -10,11 +10,6 @@ def plan_text(frame, stage):
 
     Spark cuts the text as the session says that is active in the calling thread, whichever session has the frame.
     """
-    conf = frame.sparkSession.conf
-    before = conf.get("spark.sql.maxPlanStringLength")
-    conf.set("spark.sql.maxPlanStringLength", WHOLE_TEXT)
-    try:
-        with active(frame.sparkSession):
-            return getattr(frame._jdf.queryExecution(), stage)().toString()
-    finally:
-        conf.set("spark.sql.maxPlanStringLength", before)
+    spark = frame.sparkSession
+    with settings(spark, {"spark.sql.maxPlanStringLength": WHOLE_TEXT}), active(spark):
+        return getattr(frame._jdf.queryExecution(), stage)().toString()

@@ -45,28 +45,32 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def followed(broker, spark, tmp_path_factory):
-    """A flow that followed for some batches and stopped; with a copy of its checkpoint from half-way."""
+    """A flow that followed for some batches and stopped; with a copy of its checkpoint from before the last ones."""
     folder = tmp_path_factory.mktemp("followed")
     scene = Scene.make(broker, folder, partitions=2, trigger={"every": "100 ms", "max_offsets": 75})
-    scene.produce(190)
-    older = folder / "older"
-
-    def between(run):
-        # Between two batches, so that the copy is whole.
-        with run.lock:
-            if not older.exists() and numbers(scene, "commits"):
-                shutil.copytree(scene.checkpoint, older)
-        if caught_up.is_done() and numbers(scene, "commits") == numbers(scene, "offsets"):
-            run.stopping.set()
-
-    caught_up = CaughtUp(scene)
-    outcome = scene.follow(spark, until=lambda _event: False, between_batches=between)
-    assert outcome.error is None
+    scene.produce(60)
+    follow_to_the_end(scene, spark)
+    assert numbers(scene, "commits") == [0]
+    shutil.copytree(scene.checkpoint, folder / "older")
+    scene.produce(130, seed=3)
+    follow_to_the_end(scene, spark)
     assert numbers(scene, "commits") == [0, 1, 2]
     assert scene.audit().is_clean
     # What the flow finds when it comes back.
     scene.produce(30, seed=2)
     return scene
+
+
+def follow_to_the_end(scene, spark):
+    """Follows until all is carried and Spark's own files say so too."""
+
+    def between(run):
+        if caught_up.is_done() and numbers(scene, "commits") == numbers(scene, "offsets"):
+            run.stopping.set()
+
+    caught_up = CaughtUp(scene)
+    outcome = scene.follow(spark, until=lambda _event: False, between_batches=between)
+    assert outcome.error is None, str(outcome.error)
 
 
 def numbers(scene, folder):

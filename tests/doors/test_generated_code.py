@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.conftest import PLANS_OF_SPARK, SEVERAL_TASKS, with_conf
+from tests.conftest import PLANS_OF_SPARK, SEVERAL_TASKS
 from tests.crashes.scene import Scene
+
+from rivermouth.ports.internals.sessions import settings
 
 GOOD = b'{"id": 1, "amount": 2.5, "name": "ann", "at": "2026-01-01T00:00:00Z"}'
 BAD = b'{"id": "seven"}'
@@ -13,7 +15,7 @@ BAD = b'{"id": "seven"}'
 @pytest.fixture(autouse=True)
 def plans(spark):
     """As Spark carries them out by itself: what it compiles is counted here."""
-    with with_conf(spark, PLANS_OF_SPARK | SEVERAL_TASKS):
+    with settings(spark, PLANS_OF_SPARK | SEVERAL_TASKS):
         yield
 
 

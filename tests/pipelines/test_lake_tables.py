@@ -51,3 +51,16 @@ def test_functions_of_sinks_find_and_make_them_by_name(folder):
     assert folder.rows("gold.copies") == folder.rows("gold.newest") == rows
     assert folder.rows("silver.names") == sorted(rows * 2)
     assert not (lake / "default").exists()
+
+
+def test_a_format_that_the_settings_name_is_meant_where_none_is_given(folder):
+    folder.write(
+        "src/a.py",
+        "from pyspark import pipelines as dp\n\n@dp.materialized_view\ndef ids():\n    return spark.read.load('in')\n",
+    )
+    settings = "configuration: {spark.sql.sources.default: json}\n"
+    folder.write("pipeline.yml", f"name: shop\n{settings}libraries: [{{glob: {{include: src/**}}}}]\n")
+    folder.feed("in/1.json", {"id": 1}, {"id": 2})
+    done = folder.run()
+    assert {name: each.error for name, each in done.items()} == {"ids": None}
+    assert folder.rows("default.ids") == [(1,), (2,)]

@@ -115,9 +115,9 @@ class Workspace(Reader):
         self.clusters = KafkaClusters(pipeline)
         self.kinesis_options: list[KinesisOptions] = []
         registry.reader = self
+        lake_tables.find_by_name(self.session, pipeline.project.lake.rstrip("/"), pipeline.names)
         for name, value in {_CONSTRAINTS: "false", **_STATE, **pipeline.configuration}.items():
             self.session.conf.set(name, value)
-        lake_tables.find_by_name(self.session, pipeline.project.lake.rstrip("/"), pipeline.names)
 
     def evaluate(self, query: Query, dataset: str, at: SourceLine) -> Evaluated:
         """The frame of a query, as it is now, and what it reads.
@@ -128,7 +128,12 @@ class Workspace(Reader):
             DatasetUnknown: It reads a table that is nowhere.
         """
         reads = Reads(dataset, at, query.schema if isinstance(query, SqlQuery) else None)
-        with self.lock, collecting(self.registry), self.settings(query.conf), self.errors(at, dataset):
+        with (
+            self.lock,
+            collecting(self.registry),
+            sessions.settings(self.session, query.conf),
+            self.errors(at, dataset),
+        ):
             self._reads.append(reads)
             try:
                 frame = self._frame(query, dataset, at)
@@ -162,21 +167,6 @@ class Workspace(Reader):
             return frame_of(text, self.session.plain_sql, places.append)
         except PySparkException as error:
             raise self._refused(error, places[-1], dataset) from error
-
-    @contextmanager
-    def settings(self, conf: Mapping[str, str]) -> Iterator[None]:
-        """Spark's settings hold in the block."""
-        before = {name: self.session.conf.get(name, None) for name in conf}
-        for name, value in conf.items():
-            self.session.conf.set(name, value)
-        try:
-            yield
-        finally:
-            for name, old in before.items():
-                if old is None:
-                    self.session.conf.unset(name)
-                else:
-                    self.session.conf.set(name, old)
 
     @contextmanager
     def errors(self, at: SourceLine, dataset: str) -> Iterator[None]:

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 from delta.tables import DeltaTable, DeltaTableBuilder
 
 from rivermouth.pipelines.names import Names
+from rivermouth.ports.internals import sessions
 from rivermouth.ports.internals import settings as internals
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _CATALOG: Final = "spark.sql.catalog"
+_DEFAULT_FORMAT: Final = "spark.sql.sources.default"
 _CATALOG_OF_NAMES: Final = "spark.rivermouth.catalog"
 
 
@@ -27,7 +29,7 @@ def find_by_name(spark: SparkSession, lake: str, names: Names) -> None:
 
     Guarantees:
         A name is a folder of the lake and is registered nowhere. A new table without a location, as of
-        ``saveAsTable``, is a Delta table in the lake.
+        ``saveAsTable``, is a Delta table in the lake, unless the settings of Spark name another format.
     """
     if spark.conf.get(f"{_CATALOG}.spark_catalog", None) != internals.DELTA_CATALOG:
         return
@@ -35,9 +37,10 @@ def find_by_name(spark: SparkSession, lake: str, names: Names) -> None:
         f"{_CATALOG}.spark_catalog": internals.LAKE_CATALOG,
         internals.LAKE_OF_CATALOG: lake,
         internals.SCHEMA_OF_CATALOG: names.schema,
-        # What saveAsTable makes where no format is named, as on Databricks.
-        "spark.sql.sources.default": "delta",
     }
+    if _DEFAULT_FORMAT not in sessions.all_settings(spark):
+        # What saveAsTable makes where no format is named, as on Databricks.
+        found[_DEFAULT_FORMAT] = "delta"
     if names.catalog is not None and spark.conf.get(f"{_CATALOG}.{names.catalog}", None) is None:
         found |= {f"{_CATALOG}.{names.catalog}": internals.LAKE_CATALOG, _CATALOG_OF_NAMES: names.catalog}
     for name, value in found.items():

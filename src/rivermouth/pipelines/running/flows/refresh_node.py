@@ -24,6 +24,7 @@ from rivermouth.pipelines.running.flows.views import view_of
 from rivermouth.pipelines.running.output_modes import output_mode
 from rivermouth.pipelines.running.reads import in_own_session
 from rivermouth.pipelines.running.resolve import sequence_type
+from rivermouth.ports.internals import sessions
 from rivermouth.ports.spark.local_frames import no_rows
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def refresh_node(
     batch = _batch(loaded, node, flow, evaluated, run)
     mode = output_mode(flow, evaluated.frame, is_alone=len(node.flows) == 1)
     run.replaces = mode == "complete"
-    with workspace.settings(flow.query.conf), named_if_missing(loaded, flow, evaluated.inputs):
+    with sessions.settings(workspace.session, flow.query.conf), named_if_missing(loaded, flow, evaluated.inputs):
         late = run_query(evaluated.frame, run, batch, interval_s=interval_s, output_mode=mode)
     return Done(run.counts, late)
 

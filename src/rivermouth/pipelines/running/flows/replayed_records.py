@@ -9,6 +9,7 @@ from rivermouth.engine.query.replay_letters import LeftRecords, ReplayedRows, re
 from rivermouth.engine.query.replays.replay_records import RecordQuery, ReplayedRecords, replay_records
 from rivermouth.pipelines.running.flows.flow_runs import evaluated_flow
 from rivermouth.pipelines.running.reads import in_own_session
+from rivermouth.ports.internals import sessions
 from rivermouth.ports.internals.query_plans import keeps_state
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def replayed_node(
         if flow is None:
             done = _leaving(done, records, f"flow {name} is not defined any more")
             continue
-        with workspace.settings(flow.query.conf):
+        with sessions.settings(workspace.session, flow.query.conf):
             evaluated = in_own_session(evaluated_flow(loaded, node, flow))
             if why := _not_replayed(evaluated):
                 done = _leaving(done, records, why)

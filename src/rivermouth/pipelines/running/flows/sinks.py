@@ -19,6 +19,7 @@ from rivermouth.pipelines.running.flows.flow_runs import context_of, fingerprint
 from rivermouth.pipelines.running.flows.notifying import is_notifying, notifying
 from rivermouth.pipelines.running.flows.static_tables import static_tables
 from rivermouth.pipelines.running.output_modes import sink_output_mode
+from rivermouth.ports.internals import sessions
 from rivermouth.ports.internals.query_plans import keeps_state
 from rivermouth.ports.kafka.kafka_transactions import SinkCluster, SinkNames
 from rivermouth.ports.lake.query_checkpoint import QueryCheckpoint
@@ -132,7 +133,7 @@ def _delivered(work: SinkWork, sink: Sink, delivery: Delivery, mode: str) -> tup
     if not frame.isStreaming:
         run_batch(frame, 0, ("{}",), run, batch)
         return run.counts, 0
-    with workspace.settings(work.flow.query.conf):
+    with sessions.settings(workspace.session, work.flow.query.conf):
         late = run_query(frame, run, batch, interval_s=work.interval_s, output_mode=mode)
     if work.flow.once and not run.stopping.is_set():
         delivery.begin()
