@@ -320,6 +320,7 @@ def test_a_checkpoint_in_a_bucket_that_is_not_there_is_told(scene, notebook, spa
     assert len({re.sub(r"Request ID: \w+", "", each) for each in told}) == 1
 
 
+@pytest.mark.long
 def test_a_table_that_is_written_to_meanwhile_is_not_taken_over(scene, notebook, spark, monkeypatch):
     scene.send(*good(1))
     notebook.run()
@@ -368,6 +369,7 @@ def test_a_query_that_left_no_trace_in_the_table_is_warned_of(scene, notebook, s
     assert ids_of(scene) == {1: 1, 2: 1}
 
 
+@pytest.mark.long
 def test_a_plan_says_what_the_run_would_meet_after_it(scene, notebook, spark):
     scene.send(*good(1, 2))
     notebook.run()

@@ -322,6 +322,7 @@ def test_an_error_between_the_kept_schema_and_the_table_is_tried_again(orders):
     assert orders.rows("id", "new") == [(2, "x"), (3, None)]
 
 
+@pytest.mark.long
 def test_an_error_that_looks_like_a_look_ends_the_batch(orders):
     expectation = "    expectations: [{{name: e, condition: 'coalesce(raise_error(note), true)'}}]\n"
     orders.declare('"id bigint, note string"', "{on_new_column: evolve}", PROJECT + expectation)
@@ -373,6 +374,7 @@ def test_what_has_grown_stays_where_the_declaration_is_edited(orders):
     ]
 
 
+@pytest.mark.long
 def test_a_keyed_table_has_what_is_rescued_and_no_row_of_a_key_that_is(orders):
     sink = "    sink: {{type: upsert, keys: [id], columns: [id, a], sequence_by: v, apply_as_deletes: gone = true}}\n"
     policies = "{on_new_column: rescue, on_type_change: rescue}"

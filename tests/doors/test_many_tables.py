@@ -219,6 +219,7 @@ def test_a_flow_of_one_topic_goes_on_when_it_gets_another(shop, topic, prefix, s
     assert (ids(one), ids(two)) == ([1, 2], [3])
 
 
+@pytest.mark.long
 def test_a_topic_that_appears_while_the_flow_follows_is_read_from_its_beginning(shop, topic, prefix, send, delete, ids):
     first, later = f"{prefix}.first", f"{prefix}.later"
     heard, outcomes, stop = [], [], managed_session.Stop()

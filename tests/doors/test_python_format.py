@@ -131,6 +131,7 @@ def test_a_function_over_arrays(project):
     assert [(at, reason) for at, reason, *_ in project.letters()] == [(at, "FUNCTION_FAILED") for at in (200, 201, 203)]
 
 
+@pytest.mark.long
 def test_a_function_that_ends_its_worker_stops_the_flow_and_loses_nothing(project):
     code = ONE_BY_ONE.format(module=project.module)
     project.write("", code, "id bigint, amount decimal(6,2), said string")

@@ -209,7 +209,8 @@ def test_dead_letters_are_listed_shown_replayed_and_discarded(shop, capsys, spar
     assert [line for line in text.splitlines() if line.startswith(("  problem", "[", "  hint"))] == PROBLEMS
 
 
-@pytest.mark.parametrize("moment", ["before its commit", pytest.param("within its commit", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("moment", ["before its commit", "within its commit"])
 def test_a_replay_beside_a_full_refresh_writes_no_row(shop, spark, monkeypatch, moment):
     only_orders = PYTHON[: PYTHON.index("@dp.materialized_view")]
     send(shop, "1.json", {"id": 1, "amount": 50, "status": "a"})

@@ -176,9 +176,10 @@ def test_two_brokers_cannot_share_a_folder(tmp_path):
         assert next_one.running
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "server",
-    [{"module": "s3_server", "server": "S3Server"}, pytest.param(BROKER, marks=pytest.mark.long)],
+    [{"module": "s3_server", "server": "S3Server"}, BROKER],
     ids=lambda server: server["server"],
 )
 def test_a_server_hears_no_ctrl_c_and_ends_with_its_python(server, tmp_path):

@@ -213,17 +213,9 @@ SECOND = {
 }
 
 
-@pytest.mark.parametrize(
-    ("other", "way"),
-    [
-        ("same number", "unlisted"),
-        *(pytest.param(other, "unlisted", marks=pytest.mark.long) for other in ("append", "delete", "optimize")),
-        *(
-            pytest.param(other, "listed", marks=pytest.mark.long)
-            for other in ("same number", "append", "delete", "optimize")
-        ),
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("way", ["unlisted", "listed"])
+@pytest.mark.parametrize("other", SECOND)
 def test_who_comes_second_is_refused(other, way, spark, tmp_path, monkeypatch):
     place = made(spark, tmp_path / "t")
     for number in (1, 2, 3):

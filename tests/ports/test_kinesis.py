@@ -187,6 +187,7 @@ def test_aggregated_records_are_taken_apart(server, stream):
     assert [row["partitionKey"] for row in rows[5:]] == ["outer", "outer"]
 
 
+@pytest.mark.long
 def test_a_batch_has_at_most_so_much_time(server, stream):
     options = server.options(stream, maxBatchDuration="1s")
     for value in ("1", "2", "3", "4", "5"):
@@ -351,6 +352,7 @@ def test_records_that_may_be_gone_stop_the_query_or_are_left_out_by_choice(befor
     assert values(choice, batches) == []
 
 
+@pytest.mark.long
 def test_a_quiet_shard_is_not_taken_for_a_loss(before, server):
     stream, gate, options = before
     server.put(stream, "1")

@@ -117,6 +117,7 @@ def test_a_temporary_one_leaves_nothing_behind():
     assert not folder.exists()
 
 
+@pytest.mark.long
 def test_one_that_is_killed_says_so(tmp_path):
     with S3Server.start(data_dir=tmp_path / "s3") as server:
         server.check()

@@ -166,6 +166,16 @@ public final class Decoder implements Serializable {
         }
     }
 
+    /** The columns that values are read as. */
+    StructType columns() {
+        return known().columns;
+    }
+
+    /** Whether the schema is that of records, and not of single values. */
+    boolean isOfRecords() {
+        return known().reader.getType() == Schema.Type.RECORD;
+    }
+
     /** Whether the table may grow by the schema of who wrote the value. */
     public boolean grows(byte[] value) {
         return grows(value, null);

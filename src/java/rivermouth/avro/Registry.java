@@ -25,6 +25,7 @@ public final class Registry implements Serializable {
     private static final ObjectMapper JSON = new ObjectMapper();
     static final int DEEPEST_REFERENCE = 16;
     private static final int NOT_FOUND = 404;
+    private static final int NEWEST = -1;
     private static final Map<Registry, Answers<Schema>> AVRO = new ConcurrentHashMap<>();
     private static final Map<Registry, Answers<byte[]>> PROTOBUF = new ConcurrentHashMap<>();
 
@@ -58,10 +59,11 @@ public final class Registry implements Serializable {
     /**
      * The schema of one version of a subject, with all that it refers to written out.
      *
+     * @param version its number; -1 for the newest
      * @throws RegistryFailure there is none, or the registry does not give it
      */
     public String version(String subject, int version) {
-        String what = "version " + version + " of subject " + subject;
+        String what = name(version) + " of subject " + subject;
         JsonNode found = ask(path(subject, version), what);
         Schema schema;
         try {
@@ -78,13 +80,27 @@ public final class Registry implements Serializable {
     /**
      * What it says of one version of a subject, as JSON; null if it has none.
      *
+     * @param version its number; -1 for the newest
      * @param format how the schema shall be written in it: a registry's word
      * @throws RegistryFailure the registry does not say
      */
     public String said(String subject, int version, String format) {
-        String what = "version " + version + " of subject " + subject;
+        String what = name(version) + " of subject " + subject;
         JsonNode found = ask(path(subject, version) + "?format=" + format, what);
         return found == null ? null : found.toString();
+    }
+
+    /**
+     * The text of the Avro schema that has an id.
+     *
+     * @throws RegistryFailure the registry has none that can be used, or does not say
+     */
+    public String withId(int id) {
+        try {
+            return schema(SchemaId.of(id)).toString();
+        } catch (Refused refused) {
+            throw new RegistryFailure(refused.getMessage());
+        }
     }
 
     /**
@@ -209,7 +225,11 @@ public final class Registry implements Serializable {
 
     static String path(String subject, int version) {
         String name = URLEncoder.encode(subject, StandardCharsets.UTF_8).replace("+", "%20");
-        return "/subjects/" + name + "/versions/" + version;
+        return "/subjects/" + name + "/versions/" + (version == NEWEST ? "latest" : version);
+    }
+
+    private static String name(int version) {
+        return version == NEWEST ? "the newest version" : "version " + version;
     }
 
     private List<Object> key() {

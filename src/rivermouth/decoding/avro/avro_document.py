@@ -17,6 +17,8 @@ from rivermouth.decoding.registry.schema_registry import RegistryAccess
 from rivermouth.schemas.refused import SchemaRefused, unreadable
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from pyspark.sql import Column, SparkSession
     from pyspark.sql.types import DataType
 
@@ -110,6 +112,24 @@ def growing(spark: SparkSession, encoding: Encoding, *columns: str) -> Column:
     return ClassicColumn(_decoder(spark, encoding).growing(java_objects.strings(spark, columns)))
 
 
+def values(spark: SparkSession, encoding: Encoding, column: Column, *, fails_on: Collection[str]) -> Column:
+    """What a binary column holds, without verdicts: a struct of the schema's columns, or the value of a plain schema.
+
+    Args:
+        spark: Any session.
+        encoding: How the values are written.
+        column: The values.
+        fails_on: What fails a task: ``refused`` values, whose columns are all null otherwise, and records with an
+            ``undeclared`` field, which is passed over otherwise.
+
+    Raises:
+        ValueError: A schema cannot be used; the text says why.
+    """
+    decoder = _decoder(spark, encoding)
+    java = _java(spark, "Values")(decoder, "refused" in fails_on, "undeclared" in fails_on)
+    return ClassicColumn(java.of(java_objects.java_column(column)))
+
+
 def written(spark: SparkSession, encoding: Encoding, writer: int) -> StructType:
     """The columns that a table can have of a writer's schema; its own as wide as they would have to be.
 
@@ -125,13 +145,26 @@ def written(spark: SparkSession, encoding: Encoding, writer: int) -> StructType:
 
 
 def of_registry(spark: SparkSession, registry: RegistryAccess, subject: str, version: int) -> str:
-    """Text of the schema that a registry has as a version of a subject.
+    """Text of the schema that a registry has as a version of a subject, or as its ``NEWEST``.
 
     Raises:
         SchemaRegistryFailed: It has none, or does not give it.
     """
     try:
         found: str = schema_registry.client(spark, registry).version(subject, version)
+    except JAVA_ERRORS as error:
+        raise schema_registry.told(error) from None
+    return found
+
+
+def with_id(spark: SparkSession, registry: RegistryAccess, number: int) -> str:
+    """Text of the schema that a registry has under an id.
+
+    Raises:
+        SchemaRegistryFailed: It has none, or does not give it.
+    """
+    try:
+        found: str = schema_registry.client(spark, registry).withId(number)
     except JAVA_ERRORS as error:
         raise schema_registry.told(error) from None
     return found

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from rivermouth.spec import SchemaRegistry
 
 _FAILURE: Final = "rivermouth.avro.RegistryFailure: "
+NEWEST: Final = -1
+"""The version of a subject that was registered last."""
+
 # What an address consists of, by RFC 3986: host and port, and a path.
 _ADDRESS: Final = re.compile(
     r"[a-z]+://(?:[\w.~:@!$&'()*+,;=\[\]-]|%[0-9a-f]{2})+(?:[\w.~:/?#@!$&'()*+,;=-]|%[0-9a-f]{2})*",
@@ -54,6 +57,14 @@ def problems(spec: SchemaRegistry, url: str) -> Iterator[tuple[str, str, str]]:
         spec: As the project has it.
         url: Its address with references resolved.
     """
+    if problem := address_problem(url):
+        yield ("url", *problem)
+    if (spec.username is None) != (spec.password is None):
+        yield "username", "username and password go together", "password: ${REGISTRY_PASSWORD}"
+
+
+def address_problem(url: str) -> tuple[str, str] | None:
+    """What is wrong with the address of a registry, and what to write; None if nothing is."""
     example = "url: https://registry.example:8081"
     try:
         parts = urlsplit(url)
@@ -61,13 +72,12 @@ def problems(spec: SchemaRegistry, url: str) -> Iterator[tuple[str, str, str]]:
     except ValueError:
         known = False
     if not known or not _ADDRESS.fullmatch(url):
-        yield "url", "it is no address of a registry", example
-    elif parts.username is not None or parts.password is not None:
-        yield "url", "a login does not belong into the address", "write username and password next to it"
-    elif parts.query or parts.fragment:
-        yield "url", "it has more than host, port and path", example
-    if (spec.username is None) != (spec.password is None):
-        yield "username", "username and password go together", "password: ${REGISTRY_PASSWORD}"
+        return "it is no address of a registry", example
+    if parts.username is not None or parts.password is not None:
+        return "a login does not belong into the address", "write username and password next to it"
+    if parts.query or parts.fragment:
+        return "it has more than host, port and path", example
+    return None
 
 
 def failure(text: str) -> SchemaRegistryFailed | None:
@@ -90,7 +100,7 @@ def said(spark: SparkSession, registry: RegistryAccess, subject: str, version: i
         spark: Any session.
         registry: How it is reached.
         subject: The subject.
-        version: Its version.
+        version: Its version, or ``NEWEST``.
         form: How the schema shall be written in it: ``serialized``.
 
     Raises:

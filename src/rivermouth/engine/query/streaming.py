@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
+from rivermouth.decoding.registry import schema_registry
 from rivermouth.domain.query.query_entry import QueryEntry
 from rivermouth.domain.query.view_tree import table_name
 from rivermouth.engine.flow import task_failures
@@ -45,6 +46,7 @@ _WAIT_S: Final = 0.2
 _LOOK_EVERY_S: Final = 1.0
 """Spark keeps the reports of 100 triggers, and no query has so many in this time."""
 _PYTHON_ERROR: Final = re.compile(r"(?:pyspark\.errors\.\w+\.|\w+\.)*(\w+(?:Error|Exception)): (.+)")
+_JAVA_ERROR: Final = re.compile(r"(?:[a-z_]\w*\.)+(?:\w+\$)*(\w+): (.+)")
 _WRAPPING: Final = re.compile(r"^\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: | SQLSTATE: XXKST$")
 """What Spark puts around the reason for which a query ended: ids that change with each run."""
 _CHANGED_ROWS: Final = (
@@ -355,8 +357,10 @@ def failure_of(error: BaseException, flow: str, *, decodes: bool) -> RivermouthE
         return RowExpectationFailed(flow=flow, name=name)
     if decodes and (typed := task_failures.failure(text)) is not None:
         return typed
-    if (refused := kinesis_failures.failure(text)) is not None:
-        return refused
+    # A query may read a source, or ask a registry by from_avro, whether it decodes or not.
+    for read in (kinesis_failures.failure, schema_registry.failure):
+        if (refused := read(text)) is not None:
+            return refused
     if (gone := _STATIC_FILES_GONE.search(text)) is not None:
         return StaticTableMissing(flow=flow, table=table_name(gone[1]), location=gone[1])
     if any(code in text for code in _CHANGED_ROWS):
@@ -374,9 +378,11 @@ def _whole_text(error: BaseException) -> str:
 
 
 def cause(error: BaseException) -> tuple[str, str]:
-    """What went wrong: the name of an error, and one line. Where a Python function ended a query, what it said."""
+    """What went wrong: the name of an error, and one line. Where a function of Python or Java raised it, its own."""
     for line in reversed([line.strip() for line in str(error).splitlines()]):
         found = _PYTHON_ERROR.match(line)
         if found is not None and not found[1].startswith("Py4J"):
             return found[1], found[2]
-    return type(error).__name__, _WRAPPING.sub("", first_line(error))
+    said = _WRAPPING.sub("", first_line(error))
+    of_java = _JAVA_ERROR.fullmatch(said) if type(error).__name__ == "Py4JJavaError" else None
+    return (of_java[1], of_java[2]) if of_java is not None else (type(error).__name__, said)

@@ -20,6 +20,7 @@ from rivermouth.pipelines.python.registry import Registry
 from rivermouth.pipelines.python.user_modules import importing
 from rivermouth.pipelines.running.resolve import Resolver
 from rivermouth.pipelines.running.workspace import Workspace
+from rivermouth.pipelines.session.avro_functions import AvroFunctions, with_registry
 from rivermouth.ports.internals.sessions import standing_in
 from rivermouth.ports.lake.lake_files import files_for
 from rivermouth.ports.spark.worker_modules import worker_modules
@@ -105,6 +106,8 @@ def evaluated(
         registry.secret = dbutils.secrets.get
         opened.enter_context(output_apart())
         opened.enter_context(importable())
+        avro = AvroFunctions(workspace.session, lambda: pipeline.project.schema_registry, registry.here)
+        opened.enter_context(with_registry(avro))
         user_folders = opened.enter_context(importing(pipeline.root, pipeline.settings.files))
         share = opened.enter_context(worker_modules(spark))
         opened.enter_context(standing_in(workspace.session))

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from py4j.java_gateway import is_instance_of
 
-from rivermouth.decoding.jvm.java_objects import java_frame, java_session
+from rivermouth.decoding.jvm.java_objects import java_column, java_frame, java_session
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 # They call any method of any class that the JVM knows.
 _REFLECTION: Final = frozenset({"reflect", "try_reflect", "java_method"})
@@ -63,6 +63,13 @@ def is_projection(frame: DataFrame) -> bool:
     while plan.nodeName() == "Project":
         plan = plan.child()
     return not plan.children().size()
+
+
+def literal_value(spark: SparkSession, column: Column) -> Any:
+    """The value of a column that is a literal, as of ``lit("a")``; None for any other column."""
+    gateway = spark.sparkContext._gateway  # noqa: SLF001 - PySpark keeps it there
+    node = java_column(column).node()
+    return node.value() if is_instance_of(gateway, node, "org.apache.spark.sql.internal.Literal") else None
 
 
 def is_of_the_day(expression: str) -> bool:

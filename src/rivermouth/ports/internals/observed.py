@@ -39,15 +39,20 @@ class _Sums:
     def read(self, told: str) -> dict[str, Any]:
         """The aggregates by name."""
         counts, total, mark, marked, members, named = told.split("\n", 5)  # a name may hold another one
-        rows = [tuple(map(int, each.split(":"))) for each in counts.split(",") if each]
         pairs = named.split(BETWEEN_NAMES)
         each_name = dict(zip(pairs[::2], map(int, pairs[1::2]), strict=False))
         others: dict[str, Any] = {"sum": int(total), "bit_xor": int(mark) if marked == "true" else None}
         others |= {"collect_set": members, "count_each": most_frequent(each_name)}
-        bits = {name: 1 << place for place, name in enumerate(self.conditions)}
+        found = self.read_counts(counts)
         return {
-            name: others[each.kind] if each.kind in others else sum(n for code, n in rows if code & bits[name])
-            for name, each in self._aggregates.items()
+            name: others[each.kind] if each.kind in others else found[name] for name, each in self._aggregates.items()
+        }
+
+    def read_counts(self, counts: str) -> dict[str, int]:
+        """The numbers of rows by condition, of rows by code."""
+        rows = [tuple(map(int, each.split(":"))) for each in counts.split(",") if each]
+        return {
+            name: sum(count for code, count in rows if code & 1 << place) for place, name in enumerate(self.conditions)
         }
 
     def read_row(self, found: dict[str, Any]) -> dict[str, Any]:
@@ -129,7 +134,9 @@ class ObservedStream:
 
     def get(self) -> dict[str, Any]:
         """The counts by name since then, once an action is done."""
-        return {name: count for sums, observer in self._parts for name, count in sums.read(observer.value()).items()}
+        return {
+            name: count for sums, observer in self._parts for name, count in sums.read_counts(observer.value()).items()
+        }
 
 
 class ObservedEach:

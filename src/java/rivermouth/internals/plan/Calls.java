@@ -37,8 +37,12 @@ public final class Calls {
      * <p>Spark repeats what it takes for cheap and sure; so this is said to be neither.
      */
     public static Column once(Object object, String method, DataType type, boolean nullable, String... columns) {
-        Column[] arguments = Arrays.stream(columns).map(functions::col).toArray(Column[]::new);
-        return call(object, method, type, nullable, false, arguments);
+        return once(object, method, type, nullable, Arrays.stream(columns).map(functions::col).toArray(Column[]::new));
+    }
+
+    /** The same of columns that need not have names. */
+    public static Column once(Object object, String method, DataType type, boolean nullable, Column... columns) {
+        return call(object, method, type, nullable, false, columns);
     }
 
     /** Whether an expression is one of {@code once}, and so says the same of the same row whatever it is said to do. */

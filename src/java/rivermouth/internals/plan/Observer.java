@@ -31,14 +31,12 @@ public final class Observer extends AccumulatorV2<Long, String> {
     private static final int MOST_NAMES = 1000;
     private static final char BETWEEN_NAMES = 0;
 
-    private final Map<Long, Long> codes = new HashMap<>();
+    private final RowsByCode codes = new RowsByCode();
     private final Set<String> members = new HashSet<>();
     private final Map<String, Long> names = new HashMap<>();
     private long sum;
     private long xor;
     private boolean marked;
-    private long run;
-    private long code;
 
     /**
      * The rows, which are counted when they pass.
@@ -90,24 +88,15 @@ public final class Observer extends AccumulatorV2<Long, String> {
      */
     @Override
     public String value() {
-        flush();
-        String counts = codes.entrySet().stream()
-                .map(each -> each.getKey() + ":" + each.getValue())
-                .collect(Collectors.joining(","));
         String named = names.entrySet().stream()
                 .map(each -> each.getKey() + BETWEEN_NAMES + each.getValue())
                 .collect(Collectors.joining(String.valueOf(BETWEEN_NAMES)));
-        return counts + "\n" + sum + "\n" + xor + "\n" + marked + "\n" + String.join(",", members) + "\n" + named;
+        return codes + "\n" + sum + "\n" + xor + "\n" + marked + "\n" + String.join(",", members) + "\n" + named;
     }
 
     /** Counts one row. */
     void add(long found, Long summand, String member, Long mark, String named) {
-        if (found != code) {
-            flush();
-            code = found;
-        }
-        // Most rows are like the one before.
-        run++;
+        codes.add(found);
         if (summand != null) {
             sum += summand;
         }
@@ -132,13 +121,6 @@ public final class Observer extends AccumulatorV2<Long, String> {
         }
     }
 
-    private void flush() {
-        if (run > 0) {
-            codes.merge(code, run, Long::sum);
-            run = 0;
-        }
-    }
-
     @Override
     public void add(Long found) {
         add(found, null, null, null, null);
@@ -146,7 +128,7 @@ public final class Observer extends AccumulatorV2<Long, String> {
 
     @Override
     public boolean isZero() {
-        return run == 0 && codes.isEmpty();
+        return codes.isEmpty();
     }
 
     @Override
@@ -164,14 +146,12 @@ public final class Observer extends AccumulatorV2<Long, String> {
         sum = 0;
         xor = 0;
         marked = false;
-        run = 0;
     }
 
     @Override
     public void merge(AccumulatorV2<Long, String> other) {
         Observer its = (Observer) other;
-        its.flush();
-        its.codes.forEach((each, rows) -> codes.merge(each, rows, Long::sum));
+        codes.addAll(its.codes);
         members.addAll(its.members);
         its.names.forEach(this::count);
         sum += its.sum;

@@ -3,7 +3,6 @@ package rivermouth.internals.plan;
 import java.util.Comparator;
 import java.util.HashMap;
 import java.util.Map;
-import java.util.stream.Collectors;
 
 import org.apache.spark.TaskContext;
 import org.apache.spark.sql.Column;
@@ -24,10 +23,8 @@ public final class StageObserver extends AccumulatorV2<Long, String> {
     private static final long serialVersionUID = 1;
     private static final int NO_STAGE = -1;
 
-    private final Map<Integer, Map<Long, Long>> stages = new HashMap<>();
-    private Map<Long, Long> ofTask;
-    private long run;
-    private long code;
+    private final Map<Integer, RowsByCode> stages = new HashMap<>();
+    private RowsByCode ofTask;
 
     /**
      * The rows, which are counted when they pass, also within a streaming query whose source may apply Spark's filters
@@ -46,17 +43,13 @@ public final class StageObserver extends AccumulatorV2<Long, String> {
         return rows.withColumn(column, counted).where(functions.col(column)).drop(column);
     }
 
-    /** As of {@link Observer#value}, of which it has the first line. */
+    /** Rows by code as {@code code:rows,…}. */
     @Override
     public String value() {
-        flush();
-        String counts = stages.values().stream()
-                .max(Comparator.comparingLong(each -> each.values().stream().mapToLong(Long::longValue).sum()))
-                .map(found -> found.entrySet().stream()
-                        .map(each -> each.getKey() + ":" + each.getValue())
-                        .collect(Collectors.joining(",")))
+        return stages.values().stream()
+                .max(Comparator.comparingLong(RowsByCode::total))
+                .map(RowsByCode::toString)
                 .orElse("");
-        return counts + "\n0\n0\nfalse\n\n";
     }
 
     /** In a task, whose copy of this is of one stage. */
@@ -64,26 +57,14 @@ public final class StageObserver extends AccumulatorV2<Long, String> {
     public void add(Long found) {
         if (ofTask == null) {
             TaskContext task = TaskContext.get();
-            ofTask = stages.computeIfAbsent(task == null ? NO_STAGE : task.stageId(), stage -> new HashMap<>());
+            ofTask = stages.computeIfAbsent(task == null ? NO_STAGE : task.stageId(), stage -> new RowsByCode());
         }
-        if (found != code) {
-            flush();
-            code = found;
-        }
-        // Most rows are like the one before.
-        run++;
-    }
-
-    private void flush() {
-        if (run > 0) {
-            ofTask.merge(code, run, Long::sum);
-            run = 0;
-        }
+        ofTask.add(found);
     }
 
     @Override
     public boolean isZero() {
-        return run == 0 && stages.isEmpty();
+        return stages.isEmpty();
     }
 
     @Override
@@ -97,15 +78,12 @@ public final class StageObserver extends AccumulatorV2<Long, String> {
     public void reset() {
         stages.clear();
         ofTask = null;
-        run = 0;
     }
 
     @Override
     public void merge(AccumulatorV2<Long, String> other) {
         StageObserver its = (StageObserver) other;
-        its.flush();
-        its.stages.forEach((stage, codes) -> codes.forEach((each, rows) ->
-                stages.computeIfAbsent(stage, missing -> new HashMap<>()).merge(each, rows, Long::sum)));
+        its.stages.forEach((stage, codes) -> stages.computeIfAbsent(stage, missing -> new RowsByCode()).addAll(codes));
     }
 
     /** It is read when its task has ended: until then nothing keeps two threads apart. */
