@@ -10,15 +10,20 @@ from bench import records
 _EVERY: Final = "20 ms"
 _READ: Final = """
 from pyspark import pipelines as dp
+from rivermouth.pipelines import decode
 from pyspark.sql.functions import col, count, from_json, max as newest, sum as total
 
 SERVERS = "{servers}"
 SCHEMA = "{schema}"
 
 
-def records_of(topic):
+def kafka_of(topic):
     stream = spark.readStream.format("kafka").option("kafka.bootstrap.servers", SERVERS).option("subscribe", topic)
-    return stream.option("startingOffsets", "earliest").load().select(
+    return stream.option("startingOffsets", "earliest").load()
+
+
+def records_of(topic):
+    return kafka_of(topic).select(
         "value",
         col("topic").alias("kafka_topic"),
         col("partition").alias("kafka_partition"),
@@ -43,6 +48,17 @@ def raw():
 @dp.expect_all_or_drop({expectations})
 def orders():
     return orders_of(spark.readStream.table("raw"))
+"""
+_DECODED: Final = """
+@dp.table
+def raw():
+    return kafka_of("{topic}")
+
+
+@dp.table
+@dp.expect_all_or_dead_letter({expectations})
+def orders():
+    return decode(spark.readStream.table("raw"), format={{"type": "json", "schema": SCHEMA}})
 """
 _ONE: Final = """
 @dp.table
@@ -84,8 +100,9 @@ def chain(number):
 for each in range(5):
     chain(each)
 """
-FILES: Final = {"one": _ONE, "two": _TWO, "thirty": _THIRTY}
-"""Of pipelines with so many datasets; thirty are five chains of six: streaming tables, views, and AUTO CDC."""
+FILES: Final = {"one": _ONE, "two": _TWO, "decoded": _DECODED, "thirty": _THIRTY}
+"""Of pipelines with so many datasets. ``decoded`` has two, and decodes as flows do; ``thirty`` has five chains of six:
+streaming tables, views, and AUTO CDC."""
 
 
 def write(folder: Path, kind: str, servers: str, topic: str) -> None:

@@ -163,15 +163,24 @@ def _durations(steps: list[tuple[float, str]]) -> dict[str, float]:
 
 
 def two_datasets(spark: SparkSession, job: Job) -> dict[str, Any]:
-    """The work of ``two_flows`` as a pipeline of two datasets."""
-    folder = Path(job.folder)
-    write(folder, "two", job.servers, job.topic)
-    return update(spark, Job(job.servers, str(folder), job.folder))
+    """The work of ``two_flows`` as a pipeline of two datasets, by Spark's ``from_json``."""
+    return _carried(spark, job, "two")
+
+
+def two_decoded(spark: SparkSession, job: Job) -> dict[str, Any]:
+    """The work of ``two_flows`` as a pipeline of two datasets, by ``decode``: strictly, with dead letters."""
+    return _carried(spark, job, "decoded")
+
+
+def _carried(spark: SparkSession, job: Job, kind: str) -> dict[str, Any]:
+    write(Path(job.folder), kind, job.servers, job.topic)
+    return update(spark, Job(job.servers, job.folder, job.folder))
 
 
 PIPELINES: Final = {
     "two_flows": ("tuned", two_flows),
     "two_datasets": ("tuned", two_datasets),
+    "two_decoded": ("tuned", two_decoded),
     "two_streams": ("tuned", two_streams),
     "update": ("tuned", update),
     "query_hundreds": ("tuned", query_hundreds),

@@ -19,7 +19,8 @@ from bench.pipeline_files import write
 
 _FEW = 500
 _WARM = ("two", "thirty")
-_CONTESTANTS = ("two_flows", "two_datasets", "two_streams")
+_CONTESTANTS = ("two_flows", "two_decoded", "two_datasets", "two_streams")
+_PIPELINES = ("two_decoded", "two_datasets")
 _TURNS = 2
 
 
@@ -89,7 +90,7 @@ def _backlog(bench: Bench, worker: Worker) -> list[Series]:
         for series in found[:: -1 if repetition % 2 else 1]:
             measured, folder = worker.run(series.contestant, series.topic)
             series.runs.append(measured)
-            lake = folder / "lake/main" if series.contestant == "two_datasets" else folder / "main"
+            lake = folder / "lake/main" if series.contestant in _PIPELINES else folder / "main"
             rows = rows_in(lake / "raw"), rows_in(lake / "orders")
             if rows != (series.records, series.records):
                 message = f"{series.contestant}: {rows} rows in its tables, {series.records} were expected"

@@ -27,7 +27,8 @@ def text(found: dict[str, Any]) -> tuple[tuple[tuple[str, ...], Rows], ...]:
     ]
     names = {
         "two_flows": "two flows",
-        "two_datasets": "a pipeline of two datasets",
+        "two_decoded": "a pipeline of two datasets, by `decode`",
+        "two_datasets": "a pipeline of two datasets, by `from_json`",
         "two_streams": "two queries of plain PySpark",
     }
     backlog = [

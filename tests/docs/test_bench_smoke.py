@@ -116,8 +116,10 @@ def test_the_report_holds_every_figure_against_its_target(quick):
         "| an update with nothing new, 30 datasets, cold",
         "| an update with nothing new, two datasets, warm",
         "| of an update with nothing new: each dataset more",
-        "| a backlog: two datasets / two flows",
-        "| a backlog, by CPU: two datasets / two flows",
+        "| a backlog: two datasets by decode / two flows",
+        "| a backlog: two datasets by from_json / two flows",
+        "| a backlog, by CPU: two datasets by decode / two flows",
+        "| a backlog, by CPU: two datasets by from_json / two flows",
         "| commit of a query / of a flow",
         "| Kafka to Kafka: at least once / plain writeStream",
         "| Kafka to Kafka: exactly once / plain writeStream",
@@ -135,6 +137,7 @@ def test_pipelines_carry_what_flows_carry_and_nothing_where_nothing_is_new(quick
     assert {job for each in found["nothing_new"].values() for job in each["jobs"]} == {0}
     assert {each["contestant"]: [run["answer"]["written"] for run in each["runs"]] for each in found["backlog"]} == {
         "two_flows": [2 * RECORDS],
+        "two_decoded": [2 * RECORDS],
         "two_datasets": [2 * RECORDS],
         "two_streams": [2 * RECORDS],
     }

@@ -139,7 +139,6 @@ def test_of_many_at_once_one_commits(made, rows, committed):
         {"partition_by": ("name",)},
         {"columns": "id bigint, at timestamp, name string"},
         {"columns": "id bigint, name string", "properties": {"delta.dataSkippingStatsColumns": "id"}},
-        {"properties": {}},
         {"properties": {**SKIPPING, "delta.columnMapping.mode": "name"}},
         {"properties": {**SKIPPING, "delta.constraints.c": "id > 0"}},
         {"properties": {**SKIPPING, "delta.enableRowTracking": "true"}},
@@ -150,6 +149,13 @@ def test_of_many_at_once_one_commits(made, rows, committed):
 )
 def test_a_table_that_wants_more_than_a_file_is_not_for_that(made, rows, unfit):
     assert not takes(rows.drop("__number"), made("unfit", **unfit), 0)
+
+
+def test_a_table_with_statistics_of_its_texts_is_taken(made, rows, committed):
+    place = made("texts", properties={})
+    assert takes(rows.drop("__number"), place, 0)
+    assert committed(PartedFiles(rows.where("__number = 0").coalesce(1), "__number", [place]), place, 0)
+    assert statistics(place)["minValues"]["name"] == min(row["name"] for row in rows_of(place))
 
 
 @pytest.mark.parametrize(("setting", "value"), [(STATISTICS_CONF, "false"), (OPTIMIZED, "true")])

@@ -126,6 +126,19 @@ def id_of(spark: SparkSession, registry: RegistryAccess, subject: str, version: 
     return number
 
 
+def newest_version(spark: SparkSession, registry: RegistryAccess, subject: str) -> int:
+    """The number of the newest version of a subject.
+
+    Raises:
+        SchemaRegistryFailed: The registry has none, or does not say.
+    """
+    found = said(spark, registry, subject, NEWEST, "serialized")
+    number = None if found is None else found.get("version")
+    if not isinstance(number, int):
+        raise SchemaRegistryFailed(detail=f"it does not say which version of subject {subject} is the newest")
+    return number
+
+
 def written_id(
     spark: SparkSession, access: Callable[[], RegistryAccess], subject: str | None, version: int | None
 ) -> int | None:

@@ -85,6 +85,8 @@ def process(frame: DataFrame, batch_id: int, query_id: str, run: QueryRun) -> No
         ),
         table_id=run.table_id,
         replace=run.replaces,
+        # A streaming query has a session of its own.
+        by_footers=True,
     )
     context.step("written")
     run.position, counts = position, position.entry.counts

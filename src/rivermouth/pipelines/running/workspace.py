@@ -41,7 +41,7 @@ from rivermouth.ports.internals import sessions
 from rivermouth.ports.internals import settings as internals
 from rivermouth.ports.internals.query_plans import with_fresh_files
 from rivermouth.ports.kafka.kafka_ends import KafkaEnds
-from rivermouth.ports.kafka.kafka_source import FETCH_MAX_WAIT_MS
+from rivermouth.ports.kafka.kafka_source import FETCHES
 from rivermouth.rows import row_expectations
 
 if TYPE_CHECKING:
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
 
 
 # As of flows: long expressions over many columns, as AUTO CDC has them, would be planned for minutes.
-_FETCH_WAIT: Final = "kafka.fetch.max.wait.ms"
 _CONSTRAINTS: Final = "spark.sql.constraintPropagation.enabled"
 _STATE: Final = {
     # State is on disk and not on Java's heap, and each batch writes what it changed instead of the whole. A query that
@@ -359,10 +358,10 @@ class Workspace(Reader):
             self._reads[-1].note(what)
 
     def kafka(self, options: Mapping[str, str]) -> Mapping[str, str]:
-        """See ``Catalogue``: the options of the cluster, and how long a reader waits at the end of a partition."""
-        # Each batch would wait so long at each partition.
-        tuned = {} if _FETCH_WAIT in {key.lower() for key in options} else {_FETCH_WAIT: FETCH_MAX_WAIT_MS}
-        found = {**tuned, **self.clusters.options_for(options)}
+        """See ``Catalogue``: the options of the cluster, and how a reader fetches where nothing is said about that."""
+        said = {key.lower() for key in options}
+        fetches = {f"kafka.{name}": value for name, value in FETCHES.items() if f"kafka.{name}" not in said}
+        found = {**fetches, **self.clusters.options_for(options)}
         if self._reads:
             self._reads[-1].kafka.append({**options, **found})
         return found

@@ -115,8 +115,9 @@ class AvroFunctions:
         if jsonFormatSchema:
             detail = "it has a subject and jsonFormatSchema, and rivermouth registers no schemas"
             raise call.invalid(detail, "register the schema, and leave jsonFormatSchema out")
-        schema = avro_document.of_registry(self.spark, call.registry, call.subject, NEWEST)
-        number = schema_registry.id_of(self.spark, call.registry, call.subject, NEWEST)
+        version = schema_registry.newest_version(self.spark, call.registry, call.subject)
+        schema = avro_document.of_registry(self.spark, call.registry, call.subject, version)
+        number = schema_registry.id_of(self.spark, call.registry, call.subject, version)
         value = self.to_spark(data, schema)
         return F.when(_column(data).isNotNull(), F.concat(F.lit(frame(number)), value))
 

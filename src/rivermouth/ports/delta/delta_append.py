@@ -61,7 +61,13 @@ def append_alone(rows: DataFrame, location: str, transaction: TableTransaction, 
 
 
 def write_counted(
-    rows: DataFrame, location: str, transaction: CountedTransaction, *, onto: int, alone: bool = False
+    rows: DataFrame,
+    location: str,
+    transaction: CountedTransaction,
+    *,
+    onto: int,
+    alone: bool = False,
+    by_footers: bool = False,
 ) -> bool:
     """Writes ``rows`` in one commit whose metadata is made after the rows were written, so that it can hold counts.
 
@@ -71,6 +77,7 @@ def write_counted(
         transaction: The number of the commit, which is not in the table yet, and what makes its metadata.
         onto: The version at which the caller knows the table to be.
         alone: Whether no flow may commit meanwhile.
+        by_footers: As of ``append``; no other thread may write in the session of the rows.
 
     Returns:
         False, and nothing was done, if the table is at another version.
@@ -81,4 +88,4 @@ def write_counted(
     Guarantees:
         Stopped half-way: no commit, and files that no version names.
     """
-    return append_onto(rows, location, onto, transaction, alone=alone)
+    return append_onto(rows, location, onto, transaction, alone=alone, by_footers=by_footers)

@@ -149,6 +149,7 @@ class QueryLedger:
         *,
         table_id: str,
         replace: bool = False,
+        by_footers: bool = False,
     ) -> tuple[QueryPosition, Commit]:
         """Writes rows and the entry that follows in one commit.
 
@@ -158,6 +159,7 @@ class QueryLedger:
             entry: Called once the rows are in files.
             table_id: Delta's UUID of the table.
             replace: Whether the rows replace all rows of the table.
+            by_footers: Whether Delta's statistics are taken from the files; no other thread may write in the session.
 
         Raises:
             CommitLost: Another process has written an entry of this flow meanwhile.
@@ -176,7 +178,8 @@ class QueryLedger:
             position = self.caught_up(position)
             app = self.app_id(table_id)
             carried = CountedTransaction(app, number, metadata, replaces=replace)
-            if delta_append.write_counted(rows, self.location, carried, onto=position.version):
+            onto = position.version
+            if delta_append.write_counted(rows, self.location, carried, onto=onto, by_footers=by_footers):
                 return self.found(made[-1], position.version)
         raise CommitLost(flow=self.flow, entry=number, table=self.location)
 

@@ -27,7 +27,7 @@ _IAM_PACKAGE: Final = "software.amazon.msk:aws-msk-iam-auth:2.3.9"
 LAST_OFFSET: Final = 2**63 - 1
 FETCH_MAX_WAIT_MS: Final = "5"
 """How long a broker keeps a reader waiting that is at the end of a partition; Kafka's default is half a second."""
-_CLIENT_DEFAULTS: Final[Mapping[str, str]] = {
+FETCHES: Final[Mapping[str, str]] = {
     # Fewer, larger fetches: one poll of the default 500 records costs more than its records.
     "max.poll.records": "50000",
     "max.partition.fetch.bytes": str(16 << 20),
@@ -36,8 +36,9 @@ _CLIENT_DEFAULTS: Final[Mapping[str, str]] = {
     # end; and until that one is answered the broker answers nothing else on the connection.
     "fetch.max.wait.ms": FETCH_MAX_WAIT_MS,
     "receive.buffer.bytes": str(1 << 20),
-    "isolation.level": "read_committed",
 }
+"""How a reader fetches, where nobody says otherwise."""
+_CLIENT_DEFAULTS: Final[Mapping[str, str]] = {**FETCHES, "isolation.level": "read_committed"}
 
 
 def _new_group() -> str:

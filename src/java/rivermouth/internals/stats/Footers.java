@@ -3,11 +3,6 @@ package rivermouth.internals.stats;
 import java.io.IOException;
 import java.lang.reflect.Method;
 import java.net.URI;
-import java.time.Instant;
-import java.time.LocalDate;
-import java.time.ZoneOffset;
-import java.time.format.DateTimeFormatter;
-import java.time.temporal.ChronoUnit;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -32,22 +27,20 @@ import org.apache.parquet.hadoop.ParquetFileReader;
 import org.apache.parquet.hadoop.metadata.BlockMetaData;
 import org.apache.parquet.hadoop.metadata.ColumnChunkMetaData;
 import org.apache.parquet.hadoop.util.HadoopInputFile;
-import org.apache.parquet.schema.LogicalTypeAnnotation.TimeUnit;
-import org.apache.parquet.schema.LogicalTypeAnnotation.TimestampLogicalTypeAnnotation;
-import org.apache.parquet.schema.PrimitiveType;
-import org.apache.parquet.schema.PrimitiveType.PrimitiveTypeName;
 import org.apache.spark.sql.delta.NoMapping$;
 import org.apache.spark.sql.delta.Snapshot;
 import org.apache.spark.sql.delta.actions.Action;
 import org.apache.spark.sql.delta.actions.AddFile;
-import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.delta.sources.DeltaSQLConf$;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
 
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
-import rivermouth.types.Limits;
+import rivermouth.internals.stats.FooterValues.Prefix;
 
 /**
  * Delta's statistics of new files, from what the footers of the files know, instead of from every row.
@@ -57,24 +50,31 @@ import rivermouth.types.Limits;
  */
 public final class Footers {
     private static final int THREADS = 16;
+    private static final int NULLS = 2;
     private static final ObjectMapper JSON = new ObjectMapper();
-    private static final DateTimeFormatter TIME = DateTimeFormatter.ofPattern("uuuu-MM-dd'T'HH:mm:ss.SSS");
-    private static final List<DataType> KNOWN = Arrays.asList(
-            DataTypes.ByteType, DataTypes.ShortType, DataTypes.IntegerType, DataTypes.LongType, DataTypes.DateType,
-            DataTypes.TimestampType, DataTypes.TimestampNTZType);
-    // Days and microseconds since 1970 of the years 1583 to 9999: no change of calendar, and four digits.
-    private static final long FIRST_DAY = LocalDate.of(1583, 1, 1).toEpochDay();
-    private static final long LAST_DAY = Limits.LAST_DAY;
-    private static final long DAY_US = 86_400_000_000L;
 
-    private Footers() {
+    private final StructType columns;
+    private final boolean tight;
+    private final Prefix least;
+    private final Prefix greatest;
+    private final Path root;
+    private final Configuration conf;
+
+    private Footers(Snapshot snapshot, Path root, Configuration conf) {
+        Object length = SQLConf.get().getConf(DeltaSQLConf$.MODULE$.DATA_SKIPPING_STRING_PREFIX_LENGTH());
+        this.columns = snapshot.statCollectionPhysicalSchema();
+        this.tight = snapshot.deletionVectorsSupported();
+        this.least = Prefix.least((Integer) length);
+        this.greatest = Prefix.greatest((Integer) length);
+        this.root = root;
+        this.conf = conf;
     }
 
     /** Whether footers tell all that Delta's statistics of this table's new files hold. */
     public static boolean suffice(Snapshot snapshot) {
         return snapshot.metadata().columnMappingMode() == NoMapping$.MODULE$
                 && Arrays.stream(snapshot.statCollectionPhysicalSchema().fields())
-                        .allMatch(field -> KNOWN.contains(field.dataType()));
+                        .allMatch(field -> FooterValues.tell(field.dataType()));
     }
 
     /**
@@ -87,11 +87,10 @@ public final class Footers {
      */
     public static Seq<Action> told(Seq<Action> actions, Snapshot snapshot, Path root, Configuration conf)
             throws IOException, InterruptedException {
-        StructField[] columns = snapshot.statCollectionPhysicalSchema().fields();
-        boolean tight = snapshot.deletionVectorsSupported();
+        Footers table = new Footers(snapshot, root, conf);
         List<Callable<Action>> tasks = new ArrayList<>();
         for (Action action : CollectionConverters.asJava(actions)) {
-            tasks.add(() -> action instanceof AddFile ? told((AddFile) action, columns, tight, root, conf) : action);
+            tasks.add(() -> action instanceof AddFile ? table.told((AddFile) action) : action);
         }
         if (tasks.isEmpty()) {
             return actions;
@@ -113,8 +112,7 @@ public final class Footers {
     }
 
     /** Null for a file without rows. */
-    private static Action told(AddFile file, StructField[] columns, boolean tight, Path root, Configuration conf)
-            throws IOException, ReflectiveOperationException {
+    private Action told(AddFile file) throws IOException, ReflectiveOperationException {
         // The path in an action is a URI's: escaped, and relative to the table.
         Path path = new Path(root, new Path(URI.create(file.path())));
         FileStatus status = new FileStatus(file.size(), false, 1, file.size(), file.modificationTime(), path);
@@ -124,67 +122,54 @@ public final class Footers {
         try (ParquetFileReader reader = ParquetFileReader.open(HadoopInputFile.fromStatus(status, conf), options)) {
             blocks = reader.getFooter().getBlocks();
         }
-        return blocks.isEmpty() ? null : with(file, statistics(blocks, columns, tight));
+        return blocks.isEmpty() ? null : with(file, statistics(blocks));
     }
 
-    private static String statistics(List<BlockMetaData> blocks, StructField[] columns, boolean tight) {
+    private String statistics(List<BlockMetaData> blocks) {
         ObjectNode told = JSON.createObjectNode();
         told.put("numRecords", blocks.stream().mapToLong(BlockMetaData::getRowCount).sum());
-        ObjectNode least = told.putObject("minValues");
-        ObjectNode greatest = told.putObject("maxValues");
-        ObjectNode nulls = told.putObject("nullCount");
-        for (StructField column : columns) {
-            Bounds bounds = new Bounds();
-            blocks.forEach(block -> bounds.add(chunk(block, column.name()), block.getRowCount(), column.dataType()));
-            if (bounds.known && bounds.any) {
-                put(least, column, bounds.least);
-                put(greatest, column, bounds.greatest);
-            }
-            if (bounds.counted) {
-                nulls.put(column.name(), bounds.nulls);
-            }
-        }
+        ObjectNode[] parts = {told.putObject("minValues"), told.putObject("maxValues"), told.putObject("nullCount")};
+        put(blocks, columns, List.of(), parts);
         if (tight) {
             told.put("tightBounds", true);
         }
         return told.toString();
     }
 
+    /** The fields of a struct, or of a row: their least and greatest values, and how many are null. */
+    private void put(List<BlockMetaData> blocks, StructType fields, List<String> within, ObjectNode[] parts) {
+        for (StructField field : fields.fields()) {
+            List<String> path = new ArrayList<>(within);
+            path.add(field.name());
+            if (field.dataType() instanceof StructType) {
+                boolean isBounded = FooterValues.isBounded(field.dataType());
+                ObjectNode[] inner = new ObjectNode[parts.length];
+                for (int part = 0; part < parts.length; part++) {
+                    // Delta has no bounds of a struct without a field that has some, and counts all the same.
+                    boolean isThere = isBounded || part == NULLS;
+                    inner[part] = isThere ? parts[part].putObject(field.name()) : JSON.createObjectNode();
+                }
+                put(blocks, (StructType) field.dataType(), path, inner);
+                continue;
+            }
+            Bounds bounds = new Bounds(field.dataType());
+            blocks.forEach(block -> bounds.add(chunk(block, path), block.getRowCount()));
+            if (bounds.known && bounds.least != null) {
+                FooterValues.put(parts[0], field.name(), field.dataType(), bounds.least, least);
+                FooterValues.put(parts[1], field.name(), field.dataType(), bounds.greatest, greatest);
+            }
+            if (bounds.counted) {
+                parts[NULLS].put(field.name(), bounds.nulls);
+            }
+        }
+    }
+
     /** Null where the file does not have the column: a flow need not write all that its table has. */
-    private static ColumnChunkMetaData chunk(BlockMetaData block, String column) {
+    private static ColumnChunkMetaData chunk(BlockMetaData block, List<String> path) {
         return block.getColumns().stream()
-                .filter(each -> each.getPath().size() == 1 && each.getPath().toArray()[0].equals(column))
+                .filter(each -> Arrays.asList(each.getPath().toArray()).equals(path))
                 .findFirst()
                 .orElse(null);
-    }
-
-    /** Whether the numbers of a chunk are what {@link #put} takes them for: a session may write times otherwise. */
-    private static boolean isRead(PrimitiveType type, DataType wanted) {
-        boolean whole = type.getPrimitiveTypeName() == PrimitiveTypeName.INT64
-                || type.getPrimitiveTypeName() == PrimitiveTypeName.INT32;
-        if (!wanted.equals(DataTypes.TimestampType) && !wanted.equals(DataTypes.TimestampNTZType)) {
-            return whole;
-        }
-        return whole && type.getLogicalTypeAnnotation() instanceof TimestampLogicalTypeAnnotation
-                && ((TimestampLogicalTypeAnnotation) type.getLogicalTypeAnnotation()).getUnit() == TimeUnit.MICROS;
-    }
-
-    /** As Delta writes it; left out where it has no writing, which only means that nobody can skip by it. */
-    private static void put(ObjectNode values, StructField column, long value) {
-        DataType type = column.dataType();
-        if (type.equals(DataTypes.DateType)) {
-            if (value >= FIRST_DAY && value <= LAST_DAY) {
-                values.put(column.name(), LocalDate.ofEpochDay(value).toString());
-            }
-        } else if (type.equals(DataTypes.TimestampType) || type.equals(DataTypes.TimestampNTZType)) {
-            long day = Math.floorDiv(value, DAY_US);
-            if (day >= FIRST_DAY && day <= LAST_DAY) {
-                String zone = type.equals(DataTypes.TimestampType) ? "Z" : "";
-                values.put(column.name(), TIME.format(Instant.EPOCH.plus(value, ChronoUnit.MICROS).atOffset(ZoneOffset.UTC)) + zone);
-            }
-        } else {
-            values.put(column.name(), value);
-        }
     }
 
     /** The same file with statistics; by name, since versions of Delta differ in what else an action has. */
@@ -206,14 +191,19 @@ public final class Footers {
 
     /** What the chunks of one column hold together. */
     private static final class Bounds {
-        private boolean known = true;
+        private final DataType type;
+        private boolean known;
         private boolean counted = true;
-        private boolean any;
-        private long least;
-        private long greatest;
+        private Comparable<Object> least;
+        private Comparable<Object> greatest;
         private long nulls;
 
-        private void add(ColumnChunkMetaData column, long rows, DataType type) {
+        private Bounds(DataType type) {
+            this.type = type;
+            this.known = FooterValues.isBounded(type);
+        }
+
+        private void add(ColumnChunkMetaData column, long rows) {
             if (column == null) {
                 nulls += rows;
                 return;
@@ -221,15 +211,20 @@ public final class Footers {
             Statistics<?> chunk = column.getStatistics();
             counted &= chunk != null && chunk.isNumNullsSet();
             nulls += counted ? chunk.getNumNulls() : 0;
-            if (chunk != null && chunk.hasNonNullValue() && isRead(column.getPrimitiveType(), type)) {
-                long low = ((Number) chunk.genericGetMin()).longValue();
-                long high = ((Number) chunk.genericGetMax()).longValue();
-                least = any ? Math.min(least, low) : low;
-                greatest = any ? Math.max(greatest, high) : high;
-                any = true;
-            } else {
+            if (!known) {
+                return;
+            }
+            if (chunk == null || !chunk.hasNonNullValue()) {
                 // A chunk without bounds is one of nulls alone, or one of which nothing is known.
-                known &= counted && chunk.getNumNulls() == column.getValueCount();
+                known = counted && chunk.getNumNulls() == column.getValueCount();
+                return;
+            }
+            Comparable<Object> low = FooterValues.read(chunk.genericGetMin(), column.getPrimitiveType(), type);
+            Comparable<Object> high = FooterValues.read(chunk.genericGetMax(), column.getPrimitiveType(), type);
+            known = low != null;
+            if (known) {
+                least = least == null || low.compareTo(least) < 0 ? low : least;
+                greatest = greatest == null || high.compareTo(greatest) > 0 ? high : greatest;
             }
         }
     }
