@@ -158,6 +158,13 @@ def test_a_table_with_statistics_of_its_texts_is_taken(made, rows, committed):
     assert statistics(place)["minValues"]["name"] == min(row["name"] for row in rows_of(place))
 
 
+def test_nor_is_one_whose_statistics_no_footer_tells(made, rows):
+    listed = rows.selectExpr("id", "array(name) AS names", "at")
+    columns = "id bigint, names array<string>, at timestamp"
+    assert takes(listed, made("without", columns=columns), 0)
+    assert not takes(listed, made("with", columns=columns, properties={}), 0)
+
+
 @pytest.mark.parametrize(("setting", "value"), [(STATISTICS_CONF, "false"), (OPTIMIZED, "true")])
 def test_nor_is_one_whose_session_says_how_files_are_made(spark, made, rows, setting, value):
     session = spark.newSession()

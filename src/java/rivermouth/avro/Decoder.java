@@ -34,7 +34,7 @@ import rivermouth.internals.plan.Calls;
 public final class Decoder implements Serializable {
     private static final long serialVersionUID = 1;
 
-    private static final StructType WHY = new StructType()
+    static final StructType WHY = new StructType()
             .add("skipped", DataTypes.BooleanType)
             .add("reason", DataTypes.StringType)
             .add("field", DataTypes.StringType)
@@ -43,7 +43,10 @@ public final class Decoder implements Serializable {
     private static final byte SINGLE_OBJECT_FIRST = (byte) 0xc3;
     private static final byte SINGLE_OBJECT_SECOND = 1;
     private static final int CONFLUENT_HEADER = 5;
-    private static final int VERDICT = 3;
+    // Places in the row that decode makes.
+    static final int DATA = 1;
+    static final int UNDECLARED = 2;
+    static final int VERDICT = 3;
     private static final String FRAMED =
             "it looks like a record behind a zero and the id of a schema, as framing: confluent reads it";
     private static final int MOST_KNOWN = 100;

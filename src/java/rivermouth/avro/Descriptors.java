@@ -66,7 +66,7 @@ final class Descriptors {
             }
             String subject = reference.path("subject").asText();
             int version = reference.path("version").asInt();
-            String other = "version " + version + " of subject " + subject;
+            String other = Registry.name(subject, version);
             JsonNode found = registry.ask(Registry.path(subject, version) + "?format=serialized", other);
             if (found == null || !add(called, found, other, depth + 1)) {
                 throw new Registry.Unusable(what + " refers to " + other + ", which is no Protobuf schema of it");

@@ -63,7 +63,7 @@ public final class Registry implements Serializable {
      * @throws RegistryFailure there is none, or the registry does not give it
      */
     public String version(String subject, int version) {
-        String what = name(version) + " of subject " + subject;
+        String what = name(subject, version);
         JsonNode found = ask(path(subject, version), what);
         Schema schema;
         try {
@@ -85,7 +85,7 @@ public final class Registry implements Serializable {
      * @throws RegistryFailure the registry does not say
      */
     public String said(String subject, int version, String format) {
-        String what = name(version) + " of subject " + subject;
+        String what = name(subject, version);
         JsonNode found = ask(path(subject, version) + "?format=" + format, what);
         return found == null ? null : found.toString();
     }
@@ -169,7 +169,7 @@ public final class Registry implements Serializable {
             int version = reference.path("version").asInt();
             // Two may refer to the same.
             if (!parser.getTypes().containsKey(reference.path("name").asText())) {
-                String other = "version " + version + " of subject " + subject;
+                String other = name(subject, version);
                 JsonNode found = ask(path(subject, version), other);
                 if (found == null || schema(found, other, depth + 1, parser) == null) {
                     throw new Unusable(what + " refers to " + other + ", which is no Avro schema of it");
@@ -228,8 +228,8 @@ public final class Registry implements Serializable {
         return "/subjects/" + name + "/versions/" + (version == NEWEST ? "latest" : version);
     }
 
-    private static String name(int version) {
-        return version == NEWEST ? "the newest version" : "version " + version;
+    static String name(String subject, int version) {
+        return (version == NEWEST ? "the newest version" : "version " + version) + " of subject " + subject;
     }
 
     private List<Object> key() {

@@ -5,6 +5,7 @@ import java.util.List;
 
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 
@@ -13,13 +14,6 @@ import rivermouth.internals.plan.Calls;
 /** What a decoder reads, as a column without verdicts: a value that is refused fails its task, or has nulls alone. */
 public final class Values implements Serializable {
     private static final long serialVersionUID = 1;
-
-    private static final int DATA = 1;
-    private static final int UNDECLARED = 2;
-    private static final int VERDICT = 3;
-    private static final int VERDICT_FIELDS = 4;
-    private static final int REASON = 1;
-    private static final int MESSAGE = 3;
 
     private final Decoder decoder;
     private final boolean failsOnRefused;
@@ -48,17 +42,19 @@ public final class Values implements Serializable {
             return null;
         }
         InternalRow found = decoder.decode(bytes);
-        if (failsOnRefused && !found.isNullAt(VERDICT)) {
-            InternalRow verdict = found.getStruct(VERDICT, VERDICT_FIELDS);
-            throw new ValueFailure(verdict.getString(REASON) + ": " + verdict.getString(MESSAGE));
+        if (failsOnRefused && !found.isNullAt(Decoder.VERDICT)) {
+            InternalRow verdict = found.getStruct(Decoder.VERDICT, Decoder.WHY.length());
+            String reason = verdict.getString(Decoder.WHY.fieldIndex("reason"));
+            throw new ValueFailure(reason + ": " + verdict.getString(Decoder.WHY.fieldIndex("message")));
         }
-        if (failsOnUndeclared && found.getArray(UNDECLARED).numElements() > 0) {
-            String field = found.getArray(UNDECLARED).getUTF8String(0).toString();
+        ArrayData undeclared = found.getArray(Decoder.UNDECLARED);
+        if (failsOnUndeclared && undeclared.numElements() > 0) {
+            String field = undeclared.getUTF8String(0).toString();
             throw new ValueFailure("UNKNOWN_FIELD: the record has the field " + field
                     + ", and the schema of this query does not; a query that starts now reads the newest one");
         }
         StructType columns = decoder.columns();
-        InternalRow row = found.getStruct(DATA, columns.length());
+        InternalRow row = found.getStruct(Decoder.DATA, columns.length());
         return decoder.isOfRecords() ? row : row.get(0, type());
     }
 

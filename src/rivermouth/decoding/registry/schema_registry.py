@@ -126,17 +126,16 @@ def id_of(spark: SparkSession, registry: RegistryAccess, subject: str, version: 
     return number
 
 
-def newest_version(spark: SparkSession, registry: RegistryAccess, subject: str) -> int:
-    """The number of the newest version of a subject.
+def newest(spark: SparkSession, registry: RegistryAccess, subject: str) -> tuple[int, int]:
+    """The newest version of a subject, and its id.
 
     Raises:
         SchemaRegistryFailed: The registry has none, or does not say.
     """
-    found = said(spark, registry, subject, NEWEST, "serialized")
-    number = None if found is None else found.get("version")
-    if not isinstance(number, int):
-        raise SchemaRegistryFailed(detail=f"it does not say which version of subject {subject} is the newest")
-    return number
+    match said(spark, registry, subject, NEWEST, "serialized"):
+        case {"version": int(version), "id": int(number)}:
+            return version, number
+    raise SchemaRegistryFailed(detail=f"it does not say which version of subject {subject} is the newest")
 
 
 def written_id(

@@ -85,7 +85,7 @@ def process(frame: DataFrame, batch_id: int, query_id: str, run: QueryRun) -> No
         ),
         table_id=run.table_id,
         replace=run.replaces,
-        # A streaming query has a session of its own.
+        # No other thread writes in its session: a stream has one of its own, and a batch query gets one.
         by_footers=True,
     )
     context.step("written")

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from rivermouth.decoding.registry import schema_registry
 from rivermouth.domain.query.query_entry import QueryEntry
 from rivermouth.domain.query.view_tree import table_name
 from rivermouth.engine.flow import task_failures
@@ -338,16 +337,15 @@ def _set_aside(checkpoint: QueryCheckpoint, context: QueryContext, state: str, r
 
 def failure(error: BaseException, run: QueryRun) -> RivermouthError:
     """The typed error behind what ended a query."""
-    return failure_of(error, run.context.flow, decodes=bool(run.decoded))
+    return failure_of(error, run.context.flow)
 
 
-def failure_of(error: BaseException, flow: str, *, decodes: bool) -> RivermouthError:
+def failure_of(error: BaseException, flow: str) -> RivermouthError:
     """The typed error behind what ended a query.
 
     Args:
         error: As Spark raised it.
         flow: The flow of the query.
-        decodes: Whether the query decodes records.
     """
     if isinstance(error, RivermouthError):
         return error
@@ -355,12 +353,8 @@ def failure_of(error: BaseException, flow: str, *, decodes: bool) -> RivermouthE
     name = row_expectations.failed_expectation(text)
     if name is not None:
         return RowExpectationFailed(flow=flow, name=name)
-    if decodes and (typed := task_failures.failure(text)) is not None:
+    if (typed := task_failures.failure(text) or kinesis_failures.failure(text)) is not None:
         return typed
-    # A query may read a source, or ask a registry by from_avro, whether it decodes or not.
-    for read in (kinesis_failures.failure, schema_registry.failure):
-        if (refused := read(text)) is not None:
-            return refused
     if (gone := _STATIC_FILES_GONE.search(text)) is not None:
         return StaticTableMissing(flow=flow, table=table_name(gone[1]), location=gone[1])
     if any(code in text for code in _CHANGED_ROWS):

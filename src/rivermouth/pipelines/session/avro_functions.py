@@ -5,6 +5,7 @@ See https://docs.databricks.com/en/structured-streaming/avro-dataframe.html
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
@@ -23,10 +24,11 @@ from rivermouth.names import did_you_mean
 from rivermouth.ports.internals.expressions import literal_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
     from pyspark.sql import SparkSession
 
+# Spark's own, also while others are in their place.
+_FROM_AVRO: Final[Callable[..., Column]] = of_spark.from_avro
+_TO_AVRO: Final[Callable[..., Column]] = of_spark.to_avro
 _REGISTRY: Final = "confluent.schema.registry."
 _LOGIN: Final = f"{_REGISTRY}basic.auth.user.info"
 _LOGIN_SOURCE: Final = f"{_REGISTRY}basic.auth.credentials.source"
@@ -46,15 +48,11 @@ class AvroFunctions:
         spark: The pipeline's session.
         access: How the project reaches its schema registry; None where it has none.
         here: Gives the line of the user's code that calls.
-        from_spark: Spark's own ``from_avro``.
-        to_spark: Spark's own ``to_avro``.
     """
 
     spark: SparkSession
     access: Callable[[], RegistryAccess | None]
     here: Callable[[], object]
-    from_spark: Callable[..., Column] = field(default=of_spark.from_avro)
-    to_spark: Callable[..., Column] = field(default=of_spark.to_avro)
 
     def from_avro(
         self,
@@ -77,7 +75,7 @@ class AvroFunctions:
             SchemaRegistryFailed: The registry has no such schema, or does not say.
         """
         if subject is None and schemaRegistryAddress is None:
-            return self.from_spark(data, jsonFormatSchema, options)
+            return _FROM_AVRO(data, jsonFormatSchema, options)
         call = self._call("from_avro", subject, schemaRegistryAddress, options, _OF_READS)
         fails_on = {
             *(() if call.option(_MODE) == "PERMISSIVE" else ("refused",)),
@@ -110,16 +108,14 @@ class AvroFunctions:
             SchemaRegistryFailed: The registry has no such subject, or does not say.
         """
         if subject is None and schemaRegistryAddress is None:
-            return self.to_spark(data, jsonFormatSchema)
+            return _TO_AVRO(data, jsonFormatSchema)
         call = self._call("to_avro", subject, schemaRegistryAddress, options, _OF_BOTH)
         if jsonFormatSchema:
             detail = "it has a subject and jsonFormatSchema, and rivermouth registers no schemas"
             raise call.invalid(detail, "register the schema, and leave jsonFormatSchema out")
-        version = schema_registry.newest_version(self.spark, call.registry, call.subject)
+        version, number = schema_registry.newest(self.spark, call.registry, call.subject)
         schema = avro_document.of_registry(self.spark, call.registry, call.subject, version)
-        number = schema_registry.id_of(self.spark, call.registry, call.subject, version)
-        value = self.to_spark(data, schema)
-        return F.when(_column(data).isNotNull(), F.concat(F.lit(frame(number)), value))
+        return F.when(_column(data).isNotNull(), F.concat(F.lit(frame(number)), _TO_AVRO(data, schema)))
 
     def _schema(self, call: _Call) -> str:
         number = call.option(_ID)
@@ -155,13 +151,12 @@ class AvroFunctions:
 
     def _registry(self, address: str, login: str, invalid: Callable[[str, str], DefinitionInvalid]) -> RegistryAccess:
         """The project's registry, with its login and certificates, if it has that address; else one without."""
-        of_project = self.access()
         if (problem := schema_registry.address_problem(address)) is not None:
-            raise invalid(
-                f"schemaRegistryAddress: {problem[0]}", 'schemaRegistryAddress="https://registry.example:8081"'
-            )
-        is_known = of_project is not None and of_project.url.rstrip("/") == address.rstrip("/")
-        found = of_project if of_project is not None and is_known else RegistryAccess(url=address)
+            fix = 'schemaRegistryAddress="https://registry.example:8081"'
+            raise invalid(f"schemaRegistryAddress: {problem[0]}", fix)
+        found = self.access()
+        if found is None or found.url.rstrip("/") != address.rstrip("/"):
+            found = RegistryAccess(url=address)
         if not login:
             return found
         username, colon, password = login.partition(":")

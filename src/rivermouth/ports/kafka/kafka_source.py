@@ -25,16 +25,15 @@ if TYPE_CHECKING:
 # Apache 2.0; not one of our jars: only users of Amazon MSK need it.
 _IAM_PACKAGE: Final = "software.amazon.msk:aws-msk-iam-auth:2.3.9"
 LAST_OFFSET: Final = 2**63 - 1
-FETCH_MAX_WAIT_MS: Final = "5"
-"""How long a broker keeps a reader waiting that is at the end of a partition; Kafka's default is half a second."""
 FETCHES: Final[Mapping[str, str]] = {
     # Fewer, larger fetches: one poll of the default 500 records costs more than its records.
     "max.poll.records": "50000",
     "max.partition.fetch.bytes": str(16 << 20),
     "fetch.max.bytes": str(64 << 20),
     # Spark fetches what it knows to be there, so only the fetch ahead of its last one ever waits at the log's
-    # end; and until that one is answered the broker answers nothing else on the connection.
-    "fetch.max.wait.ms": FETCH_MAX_WAIT_MS,
+    # end; and until that one is answered the broker answers nothing else on the connection. Kafka's default is half
+    # a second.
+    "fetch.max.wait.ms": "5",
     "receive.buffer.bytes": str(1 << 20),
 }
 """How a reader fetches, where nobody says otherwise."""

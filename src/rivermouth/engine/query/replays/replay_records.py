@@ -119,7 +119,7 @@ def replay_records(
         elif renewed and not dry_run:
             replay_letters.rewrite(table, judged, version, F.lit(False), "open")
     except (PySparkException, Py4JJavaError) as error:
-        raise failure_of(error, query.flow, decodes=True) from error
+        raise failure_of(error, query.flow) from error
     left_out = max(counts.dropped + dropped, passing - counts.written - counts.dead_lettered)
     return ReplayedRecords(picked, passing, counts.written, left_out, counts.dead_lettered)
 
