@@ -77,7 +77,7 @@ public final class Decoder implements Serializable {
      *     as the table's record; all others are skipped. Empty for those that have the name of the table's record, while
      *     others are refused
      * @param idHeader name of the header that may say by which schema a value was written, instead of the bytes before
-     *     it; of the framing confluent
+     *     it; of the framing confluent. Empty where values come without headers
      * @throws IllegalArgumentException a schema cannot be read, or a table cannot have its columns
      */
     public Decoder(
@@ -323,9 +323,9 @@ public final class Decoder implements Serializable {
             case "confluent":
                 SchemaId id = header == null ? SchemaId.before(value) : SchemaId.in(header, idHeader);
                 if (id == null) {
+                    String asked = idHeader.isEmpty() ? "" : ", and no header " + idHeader + " has one";
                     throw new Refused("WRONG_MAGIC", header == null
-                            ? "the value does not begin with a zero and the id of a schema, and no header " + idHeader
-                                    + " has one"
+                            ? "the value does not begin with a zero and the id of a schema" + asked
                             : "the header " + idHeader + " has neither the id of a schema nor its GUID");
                 }
                 return state.writer(id, registry);

@@ -40,7 +40,7 @@ class Encoding:
         policies: As ``column_policies`` writes them, of a table that grows; empty for others.
         record_names: Names of the writers' records that are the flow's, with their namespaces or without; others are
             skipped. Empty for those that have the name of the table's record.
-        id_header: The header that may have the id of a record's schema.
+        id_header: The header that may have the id of a record's schema; empty for values without headers.
     """
 
     schema: str

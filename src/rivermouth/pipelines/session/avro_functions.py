@@ -82,7 +82,8 @@ class AvroFunctions:
             *(("undeclared",) if call.option(_EVOLUTION) == "RESTART" else ()),
         }
         try:
-            encoding = Encoding(jsonFormatSchema or self._schema(call), "confluent", registry=call.registry)
+            schema = jsonFormatSchema or self._schema(call)
+            encoding = Encoding(schema, "confluent", registry=call.registry, id_header="")
             return avro_document.values(self.spark, encoding, _column(data), fails_on=fails_on)
         except ValueError as error:
             fix = 'jsonFormatSchema=\'{"type": "record", ...}\'' if jsonFormatSchema else "name another subject"
