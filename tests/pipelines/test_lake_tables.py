@@ -4,7 +4,7 @@ PYTHON = r"""
 from delta.tables import DeltaTable
 from pyspark import pipelines as dp
 
-@dp.table
+@dp.table(path="moved/events")
 def events():
     return spark.readStream.format("json").schema("id bigint, name string").load("in")
 
@@ -22,9 +22,17 @@ def merged(batch, number):
     batch.write.insertInto("silver.names")
     assert mine.table("silver.names").count() == mine.sql("SELECT * FROM silver.names VERSION AS OF 1").count() * 2
     assert mine.sql("DESCRIBE HISTORY gold.newest").count() > 1
-    for text in ("DROP TABLE newest", "ALTER TABLE newest RENAME TO other"):
+    assert mine.table("events").count() == DeltaTable.forName(spark, "gold.events").toDF().count() == 2
+    batch.write.format("json").option("path", ELSEWHERE).saveAsTable("placed")
+    refused = [
+        lambda: mine.sql("DROP TABLE newest"),
+        lambda: mine.sql("ALTER TABLE newest RENAME TO other"),
+        lambda: mine.sql("CREATE TABLE files (id bigint) USING parquet"),
+        lambda: batch.write.format("csv").saveAsTable("files"),
+    ]
+    for each in refused:
         try:
-            mine.sql(text)
+            each()
         except Exception as error:
             with open(TOLD, "a") as told:
                 told.write(f"{error}\n")
@@ -34,10 +42,13 @@ def to_merged():
     return spark.readStream.table("events")
 """
 
+WITHOUT_PATH = "it has no path, and only Delta tables are made by name"
+
 
 def test_functions_of_sinks_find_and_make_them_by_name(folder):
     lake, told = folder.folder / "lake", folder.folder / "told.txt"
-    folder.write("src/a.py", PYTHON.replace("TOLD", repr(str(told))))
+    elsewhere = folder.folder / "elsewhere"
+    folder.write("src/a.py", PYTHON.replace("TOLD", repr(str(told))).replace("ELSEWHERE", repr(str(elsewhere))))
     folder.write("pipeline.yml", "name: shop\ncatalog: main\nschema: gold\nlibraries: [{glob: {include: src/**}}]\n")
     folder.feed("in/1.json", {"id": 1, "name": "a"}, {"id": 2, "name": "b"})
     done = folder.run()["merged"]
@@ -46,11 +57,14 @@ def test_functions_of_sinks_find_and_make_them_by_name(folder):
     assert told.read_text().splitlines() == [
         f"the table in {lake}/gold/newest is not dropped: it is a table of the lake",
         f"the table in {lake}/gold/newest is not renamed: it is a table of the lake",
+        f"the table files of format parquet is not made: {WITHOUT_PATH}",
+        f"the table files of format csv is not made: {WITHOUT_PATH}",
     ]
     rows = [(1, "a"), (2, "b")]
     assert folder.rows("gold.copies") == folder.rows("gold.newest") == rows
     assert folder.rows("silver.names") == sorted(rows * 2)
     assert not (lake / "default").exists()
+    assert list(elsewhere.glob("*.json"))
 
 
 def test_a_format_that_the_settings_name_is_meant_where_none_is_given(folder):

@@ -34,6 +34,7 @@ from rivermouth.pipelines.running.output_modes import (
     sink_output_mode,
 )
 from rivermouth.pipelines.running.reads import Evaluated, each_once, read_by
+from rivermouth.pipelines.session import lake_tables
 from rivermouth.pipelines.sink_columns import check_file_mode, check_once, check_sink_columns
 from rivermouth.pipelines.spec import VIEWS, AutoCdc, Dataset, PythonQuery
 from rivermouth.pipelines.sql.qualifiers import without_qualifiers
@@ -270,6 +271,8 @@ class Resolver:
         columns = declared_columns(dataset) or united(schemas)
         inputs = each_once([each for one in found for each in one.inputs])
         location = self.workspace.pipeline.table(name, dataset)
+        if dataset.path:
+            lake_tables.find_at(self.workspace.session, name, location)
         with self.workspace.errors(dataset.at, self.workspace.names.shown(name)):
             frames = [with_computed(each.frame, columns) for each in found]
         for flow, frame in zip(flows, frames, strict=True):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from delta.tables import DeltaTable, DeltaTableBuilder
 
-from rivermouth.pipelines.names import Names
+from rivermouth.pipelines.names import Names, TableName
 from rivermouth.ports.internals import sessions
 from rivermouth.ports.internals import settings as internals
 
@@ -48,6 +48,11 @@ def find_by_name(spark: SparkSession, lake: str, names: Names) -> None:
     _teach_delta()
 
 
+def find_at(spark: SparkSession, name: TableName, place: str) -> None:
+    """A table with a folder of its own is found by its name too, in this session and in those of its queries."""
+    spark.conf.set(f"{internals.PATH_OF_TABLE}.{name}", place)
+
+
 def location(spark: SparkSession, name: str) -> str | None:
     """The folder of the table that a name means in a session of a pipeline; None elsewhere, and for other names."""
     lake = spark.conf.get(internals.LAKE_OF_CATALOG, None)
@@ -55,7 +60,9 @@ def location(spark: SparkSession, name: str) -> str | None:
         return None
     schema, catalog = (spark.conf.get(each, None) for each in (internals.SCHEMA_OF_CATALOG, _CATALOG_OF_NAMES))
     table = Names(schema or "default", catalog).resolve(name)
-    return None if table is None else f"{lake}/{table.schema}/{table.table}"
+    if table is None:
+        return None
+    return spark.conf.get(f"{internals.PATH_OF_TABLE}.{table}", f"{lake}/{table.schema}/{table.table}")
 
 
 @functools.cache

@@ -31,6 +31,9 @@ public final class LakeCatalog extends DeltaCatalog {
     /** Setting: the schema of names without one, to which Spark gives its own default. */
     public static final String SCHEMA = "spark.rivermouth.schema";
 
+    /** Start of settings, with {@code schema.table} after it: the folder of a table that is elsewhere. */
+    public static final String PATH = "spark.rivermouth.path";
+
     private static final String SESSION_CATALOG = "spark_catalog";
     private static final String SPARKS_DEFAULT = "default";
     private static final String BY_PATH = "delta";
@@ -38,6 +41,7 @@ public final class LakeCatalog extends DeltaCatalog {
     @Override
     public void initialize(String name, CaseInsensitiveStringMap options) {
         super.initialize(name, options);
+        TablesWithoutPlace.refuse(session());
         if (!SESSION_CATALOG.equals(name)) {
             setDelegateCatalog(session().sessionState().catalogManager().catalog(SESSION_CATALOG));
         }
@@ -147,8 +151,11 @@ public final class LakeCatalog extends DeltaCatalog {
     }
 
     private Identifier inLake(String schema, Identifier name) {
-        String table = String.format("%s/%s", schema, name.name()).toLowerCase(Locale.ROOT);
-        return Identifier.of(new String[] {BY_PATH}, String.format("%s/%s", setting(LAKE), table));
+        String folder = schema.toLowerCase(Locale.ROOT);
+        String table = name.name().toLowerCase(Locale.ROOT);
+        String elsewhere = setting(String.format("%s.%s.%s", PATH, folder, table));
+        String path = elsewhere != null ? elsewhere : String.format("%s/%s/%s", setting(LAKE), folder, table);
+        return Identifier.of(new String[] {BY_PATH}, path);
     }
 
     private boolean isTable(Identifier place) {
