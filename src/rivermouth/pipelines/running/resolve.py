@@ -261,13 +261,8 @@ class Resolver:
         found: list[Evaluated],
         schemas: list[T.StructType],
     ) -> Node:
-        if kind == "streaming_table" and dataset.refresh_policy is not None:
-            raise DefinitionInvalid(
-                at=str(dataset.at),
-                definition=f"streaming table {dataset.name}",
-                detail="it has a refresh_policy, which is for materialized views",
-                fix="remove refresh_policy",
-            )
+        if kind == "streaming_table":
+            _check_refresh_policy(dataset)
         columns = declared_columns(dataset) or united(schemas)
         inputs = each_once([each for one in found for each in one.inputs])
         location = self.workspace.pipeline.table(name, dataset)
@@ -312,6 +307,17 @@ class Resolver:
             comment=dataset.comment,
             at=str(dataset.at),
             keyed=any(each.cdc is not None for each in node.flows),
+        )
+
+
+def _check_refresh_policy(dataset: Dataset) -> None:
+    """A streaming table has none."""
+    if dataset.refresh_policy is not None:
+        raise DefinitionInvalid(
+            at=str(dataset.at),
+            definition=f"streaming table {dataset.name}",
+            detail="it has a refresh_policy, which is for materialized views",
+            fix="remove refresh_policy",
         )
 
 
