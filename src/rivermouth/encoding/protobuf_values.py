@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
-from rivermouth.decoding.protobuf import protobuf_decode
 from rivermouth.decoding.protobuf import protobuf_descriptor as descriptors
+from rivermouth.decoding.protobuf import protobuf_library
 from rivermouth.decoding.protobuf.protobuf_wire_check import place_in_file
 from rivermouth.encoding import fields
 from rivermouth.encoding.framing import frame
@@ -60,7 +60,7 @@ def encoded(encoding: Encoding, there: T.StructType) -> Column:
         DescriptorUnusable: The descriptor cannot be used.
         ValueError: It is not one of these columns; the text says why.
     """
-    descriptors.check_library()
+    protobuf_library.check_library()
     columns = descriptors.columns(encoding.content, encoding.message)
     functions: Any = F  # its stubs do not know this one
 
@@ -78,7 +78,7 @@ def written(encoding: Encoding, rows: pa.Array) -> pa.Array:
     Raises:
         RuntimeError: A row cannot be a message; ``fields.unwritable`` reads why.
     """
-    protobuf_decode.check_library()
+    protobuf_library.check_in_worker()
     kind = descriptors.message_class(encoding.content, encoding.message)
     fill, begin = _filler(encoding), b""
     if encoding.schema_id is not None:

@@ -16,6 +16,7 @@ from rivermouth.decoding.protobuf import (
     protobuf_writer_schemas,
 )
 from rivermouth.decoding.protobuf.protobuf_decode import Encoding
+from rivermouth.decoding.protobuf.protobuf_library import check_library
 from rivermouth.decoding.registry import schema_headers, schema_registry
 from rivermouth.decoding.registry.writer_format import POLICED, WritersFormat, reason_of_change
 from rivermouth.encoding import protobuf_values
@@ -149,7 +150,7 @@ class Protobuf(WritersFormat, EncodingFormat):
         return column_types.nullable_columns(found)
 
     def _columns(self, spark: SparkSession) -> StructType:
-        protobuf_descriptor.check_library()
+        check_library()
         return self.grown(protobuf_descriptor.columns(self._read(spark), self.message, self._descriptor_in_words))
 
     @property
@@ -244,7 +245,7 @@ class Protobuf(WritersFormat, EncodingFormat):
     def _read(self, spark: SparkSession) -> bytes:
         if self._content is not None:
             return self._content
-        protobuf_descriptor.check_library()
+        check_library()
         if self.descriptor is None:
             return self._asked(spark)
         try:

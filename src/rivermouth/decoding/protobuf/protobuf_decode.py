@@ -11,12 +11,11 @@ import pyarrow as pa
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.decoding.protobuf import protobuf_descriptor, protobuf_reader
+from rivermouth.decoding.protobuf.protobuf_library import check_in_worker
 from rivermouth.decoding.protobuf.protobuf_wire_check import confluent, wrong_bytes
 from rivermouth.decoding.python.python_decode import VERDICT, Outcome, python_udf
 from rivermouth.decoding.python.python_scalars import Misfit
-from rivermouth.errors import ProtobufMissing
 
-_MARK: Final = "RIVERMOUTH_PROTOBUF_MISSING|"
 TOLD: Final = T.StructType([*VERDICT, T.StructField("undeclared", T.ArrayType(T.StringType()))])
 """What is told of each value: the verdict, and which of the message's own fields no column has."""
 
@@ -43,14 +42,9 @@ def decoder(encoding: Encoding) -> Callable[..., Any]:
     return python_udf(_schema(encoding), functools.partial(decoded, encoding), TOLD)
 
 
-def failure(error_text: str) -> ProtobufMissing | None:
-    """The typed error behind a Spark job that ended because a worker has no google.protobuf; else None."""
-    return ProtobufMissing() if _MARK in error_text else None
-
-
 def decoded(encoding: Encoding, values: pa.Array) -> Outcome:
     """What becomes of the values of one batch."""
-    check_library()
+    check_in_worker()
     kind = protobuf_descriptor.message_class(encoding.content, encoding.message)
     read = protobuf_reader.reader(encoding.content, encoding.message, truncates=encoding.truncates_times)
     outcome, found = Outcome(len(values)), []
@@ -71,14 +65,6 @@ def decoded(encoding: Encoding, values: pa.Array) -> Outcome:
             found.append(row)
     outcome.beside["undeclared"] = undeclared
     return outcome.fitted(found, _schema(encoding))
-
-
-def check_library() -> None:
-    """Makes sure that this worker has google.protobuf; ``failure`` reads the error."""
-    try:
-        protobuf_descriptor.check_library()
-    except ProtobufMissing:
-        raise RuntimeError(_MARK) from None
 
 
 def read_by(read: Callable[[Any], Any], message: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.decoding.python import python_values
-from rivermouth.errors import DescriptorUnusable, ProtobufMissing
+from rivermouth.errors import DescriptorUnusable
 from rivermouth.names import below, did_you_mean
 from rivermouth.schemas.evolution import FIELD_NUMBER
 
@@ -73,18 +73,6 @@ WRAPPERS: Final = frozenset(
 )
 JSON: Final = frozenset(f"google.protobuf.{kind}" for kind in ("Struct", "Value", "ListValue"))
 TIMESTAMP: Final = "google.protobuf.Timestamp"
-
-
-def check_library() -> None:
-    """Makes sure that google.protobuf can be imported.
-
-    Raises:
-        ProtobufMissing: It cannot.
-    """
-    try:
-        importlib.import_module("google.protobuf.descriptor_pool")
-    except ImportError:
-        raise ProtobufMissing from None
 
 
 @functools.lru_cache(maxsize=32)

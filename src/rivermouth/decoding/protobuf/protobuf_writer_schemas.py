@@ -19,6 +19,7 @@ from rivermouth.decoding.protobuf import (
     protobuf_wire_check,
     protobuf_writer_columns,
 )
+from rivermouth.decoding.protobuf.protobuf_library import check_in_worker
 from rivermouth.decoding.protobuf.protobuf_writer_reader import GrownReader
 from rivermouth.decoding.python.python_decode import Outcome, python_udf
 from rivermouth.decoding.python.python_scalars import Misfit
@@ -84,7 +85,7 @@ def decoder(encoding: Encoding) -> Callable[..., Any]:
 
 def decoded(encoding: Encoding, values: pa.Array, asked: pa.StructArray) -> Outcome:
     """What becomes of the values of one batch."""
-    protobuf_decode.check_library()
+    check_in_worker()
     outcome, found = Outcome(len(values)), []
     beside: dict[str, list[Any]] = {
         name: [None] * len(values) for name in ("undeclared", "grows", "stops_by", "stops_at")

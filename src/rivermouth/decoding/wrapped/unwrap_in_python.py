@@ -7,8 +7,6 @@ import zlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
-
 from rivermouth.decoding.json import nested_documents
 from rivermouth.decoding.wrapped.unwrap import HEADER_BYTES
 from rivermouth.schemas.inference import Corrupt
@@ -75,6 +73,8 @@ def _expanded_gzip(value: bytes, max_bytes: int) -> bytes:
 
 
 def _expanded_zstd(value: bytes, max_bytes: int) -> bytes:
+    import pyarrow as pa  # noqa: PLC0415 - for those values alone
+
     try:
         with pa.CompressedInputStream(io.BytesIO(value), "zstd") as stream:
             made = stream.read(max_bytes + 1)

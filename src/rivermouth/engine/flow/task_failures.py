@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rivermouth.decoding.jvm import jvm_deserializer
-from rivermouth.decoding.protobuf import protobuf_decode
+from rivermouth.decoding.protobuf import protobuf_library
 from rivermouth.decoding.python import python_function
 from rivermouth.decoding.registry import schema_registry
 from rivermouth.rows.routing import expectation_failure
@@ -22,7 +22,7 @@ _ENDS: Final = {
 
 def failure(error_text: str) -> RivermouthError | None:
     """The typed error behind it: no schema registry, no function or class of the user's, no library; else None."""
-    readers = (schema_registry.failure, python_function.failure, jvm_deserializer.failure, protobuf_decode.failure)
+    readers = (schema_registry.failure, python_function.failure, jvm_deserializer.failure, protobuf_library.failure)
     return next(filter(None, (read(error_text) for read in readers)), None)
 
 

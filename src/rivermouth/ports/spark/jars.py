@@ -19,14 +19,14 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 import pooch
-import requests
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
 from rivermouth.errors import JarChecksum, JarsMissing
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
+
+    from rich.progress import Progress
 
 FOLDER_VARIABLE: Final = "RIVERMOUTH_JARS_DIR"
 MIRROR_VARIABLE: Final = "RIVERMOUTH_MAVEN_URL"
@@ -170,6 +170,8 @@ def _verified(jar: Jar) -> Path:
 
 
 def _download(group: str, missing: Sequence[Jar]) -> None:
+    import requests  # noqa: PLC0415 - only here, and it takes a tenth of a second
+
     base = _base_url(group, missing)
     registry = pooch.create(
         path=cache_folder(),
@@ -245,6 +247,8 @@ def _without_credentials(url: str) -> str:
 
 
 def _bar() -> Progress:
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn  # noqa: PLC0415 - only for a download
+
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
     return Progress(*columns, console=console, disable=not console.is_terminal)
