@@ -41,7 +41,7 @@ def both():
 
 @dp.table
 def parts():
-    return decode(records(), JSON, explode="array(id) AS item")
+    return decode(records(), JSON, explode="*")
 
 dp.create_streaming_table("newest")
 
@@ -144,7 +144,7 @@ LEFT = (
 )
 STATE = LEFT.format(5, "sums", "its query keeps state, which has gone on without them", "sums")
 PLACES = "its query decodes at 2 places, and they do not say at which they were refused"
-ELEMENTS = "its query explodes records, and the table may have other elements of theirs"
+ELEMENTS = "its query takes arrays of documents apart, and the table may have other elements of theirs"
 NOT_ANY_MORE = "its query does not decode records any more"
 NOT_NOW = "its decode(...) took them a moment ago, and refuses them now"
 
@@ -231,6 +231,38 @@ def test_records_of_queries_that_cannot_take_them_alone_are_left_out(folder):
     folder.write("src/a.py", PYTHON.replace("@dp.table\ndef sums" + sums, renamed))
     gone = LEFT.format(5, "sums", "flow sums is not defined any more", "sums")
     assert refused(folder, "sums", RecordsNotReplayed) == gone
+
+
+@pytest.mark.long
+def test_a_record_of_several_elements_comes_whole(folder, capsys, monkeypatch):
+    form = '{"type": "json", "schema": "id int, items array<int>"}'
+    query = f'    return decode(records(), {form}, explode="items AS item", metadata_columns=["kafka_position"])\n'
+    text = PYTHON.partition("@dp.table")[0] + "@dp.table\ndef parts():\n" + query
+    folder.write("src/a.py", text)
+    made = [(1, [1, 2]), (BIG, [3, 4]), (BIG + 1, []), (BIG + 2, [5])]
+    feed(folder, [*(f'{{"id": {number}, "items": {items}}}' for number, items in made), "nothing"])
+    assert {name: each.error for name, each in folder.run().items() if each.error} == {}
+    assert [each[:3] for each in letters(folder, "parts")] == [
+        *((place, "FIELD_TYPE", "open") for place in (1, 2, 3)),
+        (4, "INVALID_JSON", "open"),
+    ]
+    folder.write("src/a.py", text.replace("id int", "id bigint"))
+    monkeypatch.chdir(folder.folder)
+    for would, options in (("would be ", ["--dry-run"]), ("", [])):
+        told = f"parts: 4 dead letters tried, 3 {would}in the table, 1 {would}left out, 1 still fail\n"
+        assert said(capsys, "replay", *options) == (0, told)
+    assert rows(folder, "parts", "id", "item", "kafka_position") == [
+        (1, 1, 0),
+        (1, 2, 1),
+        (BIG, 3, 0),
+        (BIG, 4, 1),
+        (BIG + 2, 5, 0),
+    ]
+    assert [each[:3] for each in letters(folder, "parts")] == [
+        *((place, "FIELD_TYPE", "replayed") for place in (1, 2, 3)),
+        (4, "INVALID_JSON", "open"),
+    ]
+    assert said(capsys, "replay") == (0, "parts: 1 dead letter tried, 0 in the table, 1 still fail\n")
 
 
 SQL = """

@@ -6,11 +6,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
@@ -30,7 +29,9 @@ from rivermouth.rows import dead_letter, routing, row_expectations
 from rivermouth.side_tables.row_dead_letters import ROW, RowDeadLetters
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from rivermouth.engine.query.decoded_stream import DecodedStream
     from rivermouth.engine.query.query_table import QueryTable
@@ -39,6 +40,7 @@ _PASSES: Final = "__passes"
 _DROPPED: Final = "__dropped"
 _PICKED: Final = "__picked"
 _RENEWED: Final = "__renewed"
+_MARKS: Final = (_PICKED, _PASSES, _DROPPED, _RENEWED)
 _WHY: Final = ("reason", "field", "message")
 _NOT_ANY_MORE: Final = "its decode(...) took them a moment ago, and refuses them now"
 
@@ -105,7 +107,7 @@ def replay_records(
     try:
         judged, version = _judged(spark, table, query)
         picked, passing, dropped, renewed, newest = judged.select(
-            *map(F.count_if, (_PICKED, _PASSES, _DROPPED, _RENEWED)), F.max(f"{LETTER}.replay")
+            *map(F.count_if, _MARKS), F.max(f"{LETTER}.replay")
         ).first() or (0, 0, 0, 0, None)
         counts = NO_COUNTS
         if passing and dry_run:
@@ -137,17 +139,27 @@ def _judged(spark: SparkSession, table: LetterTable, query: RecordQuery) -> tupl
         said = said.withField(name, F.col(name))
     same = reduce(and_, (letter[name].eqNullSafe(F.col(name)) for name in _WHY))
     no, yes = F.lit(False), F.lit(True)
-    parts = (
-        (letters.where(~picked), letter, (no, no, no, no)),
-        (passing, letter, (yes, yes, F.col(names.ROUTE) == routing.DROPPED, no)),
-        (refused, said, (yes, no, no, ~same)),
+    tried = _marked(passing, letter, (yes, yes, F.col(names.ROUTE) == routing.DROPPED, no)).unionByName(
+        _marked(refused, said, (yes, no, no, ~same))
     )
-    marks = (_PICKED, _PASSES, _DROPPED, _RENEWED)
-    found = [
-        rows.select(whole.alias(LETTER), *(each.alias(name) for each, name in zip(told, marks, strict=True)))
-        for rows, whole, told in parts
-    ]
-    return reduce(DataFrame.unionByName, found), version
+    if flow.explosion is not None:
+        tried = _each_once(tried)
+    return _marked(letters.where(~picked), letter, (no, no, no, no)).unionByName(tried), version
+
+
+def _marked(rows: DataFrame, letter: Column, marks: Sequence[Column]) -> DataFrame:
+    """The dead letters of rows, each whole, and what is known of them."""
+    return rows.select(letter.alias(LETTER), *(each.alias(name) for each, name in zip(marks, _MARKS, strict=True)))
+
+
+def _each_once(tried: DataFrame) -> DataFrame:
+    """Each dead letter once, also where its record makes several rows: it passes if none of them is refused."""
+    told: Any = tried.schema[LETTER].dataType
+    whose = [F.col(LETTER)[name] for name in told.names if name not in {ROW, *_WHY}]
+    both, either = F.bool_and, F.bool_or
+    found = [(_PICKED, either), (_PASSES, both), (_DROPPED, both), (_RENEWED, either)]
+    letter = F.max_by(LETTER, F.col(_RENEWED)).alias(LETTER)
+    return tried.groupBy(*whose).agg(letter, *(mark(name).alias(name) for name, mark in found)).select(LETTER, *_MARKS)
 
 
 def _rows(query: RecordQuery, letters: DataFrame) -> DataFrame:

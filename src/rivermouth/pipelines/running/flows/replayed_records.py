@@ -83,6 +83,7 @@ def _not_replayed(evaluated: Evaluated) -> str:
         return f"its query decodes at {len(evaluated.decoded)} places, and they do not say at which they were refused"
     if keeps_state(evaluated.frame):
         return "its query keeps state, which has gone on without them"
-    if evaluated.decoded[0].flow.explosion is not None:
-        return "its query explodes records, and the table may have other elements of theirs"
+    explosion = evaluated.decoded[0].flow.explosion
+    if explosion is not None and explosion.is_whole:
+        return "its query takes arrays of documents apart, and the table may have other elements of theirs"
     return ""
