@@ -177,14 +177,67 @@ CASES = {
     "a generated column of a column that is not there": (
         (
             "@dp.table(schema='value bigint, d date GENERATED ALWAYS AS (CAST(at AS DATE))')\ndef a():\n"
-            "    return spark.readStream.format('rate').load()\n"
+            "    return spark.readStream.format('rate').load().select('value')\n"
         ),
         (
             "[QUERY_INVALID] dataset a: Spark refuses its query: [UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, "
             "variable, or function parameter with name `at` cannot be resolved. Did you mean one of the following? "
-            "[`value`, `timestamp`]. SQLSTATE: 42703; line 1 pos 5; nothing was written to it\n"
+            "[`value`]. SQLSTATE: 42703; line 1 pos 5; nothing was written to it\n"
             "  at: src/a.py:2\n"
             "  hint: rivermouth validate, after the query is corrected"
+        ),
+    ),
+    "a column that is not declared": (
+        "@dp.table(schema='value bigint')\ndef a():\n    return spark.readStream.format('rate').load()\n",
+        (
+            "[DEFINITION_INVALID] dataset a: the query has column timestamp, which is not declared; the pipeline was "
+            "not run\n"
+            "  at: src/a.py:2\n"
+            "  hint: add timestamp timestamp to the columns of a, or leave it out of the query"
+        ),
+    ),
+    "a column whose declared type cannot hold its values": (
+        "@dp.materialized_view(schema='id int')\ndef a():\n    return spark.range(3)\n",
+        (
+            "[DEFINITION_INVALID] dataset a: the query has column id as bigint, and it is declared as int; the "
+            "pipeline was not run\n"
+            "  at: src/a.py:2\n"
+            "  hint: write CAST(id AS int) AS id in the query, or declare it as bigint"
+        ),
+    ),
+    "two flows that bring a column as different types": (
+        (
+            "rate = spark.readStream.format('rate').load()\ndp.create_streaming_table('a')\n"
+            "@dp.append_flow(target='a')\ndef f():\n    return rate.selectExpr('value')\n"
+            "@dp.append_flow(target='a')\ndef g():\n    return rate.selectExpr('CAST(value AS STRING) AS value')\n"
+        ),
+        (
+            "[DEFINITION_INVALID] dataset a: flow g has column value as string, and another flow brings it as bigint; "
+            "the pipeline was not run\n"
+            "  at: src/a.py:7\n"
+            "  hint: write CAST(value AS bigint) AS value in the query"
+        ),
+    ),
+    "an expectation on an unknown column": (
+        (
+            "@dp.materialized_view\n@dp.expect('some', 'id > 0')\n@dp.expect('known', 'nothing > 0')\ndef a():\n"
+            "    return spark.range(3)\n"
+        ),
+        (
+            "[DEFINITION_INVALID] dataset a: expectation 'known': [UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, "
+            "variable, or function parameter with name `nothing` cannot be resolved. Did you mean one of the "
+            "following? [`id`]. SQLSTATE: 42703; line 2 pos 0; the pipeline was not run\n"
+            "  at: src/a.py:2\n"
+            "  hint: correct its condition"
+        ),
+    ),
+    "a table property with a wrong value": (
+        "@dp.table(table_properties={'delta.enableChangeDataFeed': 'maybe'})\ndef a():\n    return spark.range(3)\n",
+        (
+            '[DEFINITION_INVALID] dataset a: table property delta.enableChangeDataFeed: For input string: "maybe"; '
+            "the pipeline was not run\n"
+            "  at: src/a.py:2\n"
+            "  hint: correct delta.enableChangeDataFeed"
         ),
     ),
     "a generated column that SQL cannot read": (

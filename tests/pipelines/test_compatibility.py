@@ -24,7 +24,7 @@ def _definitions(folder, item):
     """What the file of an item defines; no query is run."""
     file = folder / f"item{item.suffix}"
     file.write_text(item.text)
-    with importable():
+    with importable({}):
         return Evaluation(folder, {"spark": None}, {"param": "7"}, Registry(folder)).evaluate([file])
 
 

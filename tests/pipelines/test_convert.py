@@ -207,7 +207,7 @@ def test_a_flow_that_went_to_python_and_back_is_the_same(here, name):
     found, spec = _converted(here, f"lake: ./lake\nflows:\n  b: {SAME[name]}\n", "python")
     file, registry = here / f"made_{[*SAME].index(name)}.py", Registry(here)
     file.write_text(found["b"].text)
-    with importable(), importing(here, [file]):
+    with importable({}), importing(here, [file]):
         definitions = Evaluation(here, {"spark": None}, {}, registry).evaluate([file])
         back = to_flows(Pipeline(definitions, Names("default"), {}), "shop", "./lake")
     assert [*map(str, back.no_flows)] == []

@@ -48,7 +48,7 @@ def hook(event):
 def test_a_file_may_have_classes_and_print(tmp_path, capsys):
     file = tmp_path / "code.py"
     file.write_text(TEXT)
-    with output_apart(), importable(), importing(tmp_path, [file]):
+    with output_apart(), importable({}), importing(tmp_path, [file]):
         found = Evaluation(tmp_path, {"spark": None}, {}, Registry(tmp_path)).evaluate([file])
         sent = sys.modules["<code.py>"].SENT
         print("the answer")
@@ -60,6 +60,25 @@ def test_a_file_may_have_classes_and_print(tmp_path, capsys):
     assert err == "at the top int ONE 1\nin a sink\nin a hook\n"
     # A worker has no such module.
     assert cloudpickle.loads(sent)(4) == 8
+
+
+def test_names_of_notebooks_are_imported_too_and_packages_beside_the_file_are_found(tmp_path):
+    (tmp_path / "databricks/labs").mkdir(parents=True)
+    (tmp_path / "databricks/labs/mine.py").write_text("X = 5\n")
+    file, found = tmp_path / "code.py", []
+    file.write_text(
+        "from databricks.labs.mine import X\n"
+        "from databricks.sdk.runtime import dbutils, spark as session\n"
+        "from pyspark.dbutils import DBUtils\n"
+        "from databricks import pipelines\n"
+        "note((X, session, dbutils, DBUtils(session), pipelines.table is not None))\n"
+    )
+    names = {"spark": "session", "dbutils": "dbutils", "note": found.append}
+    before = set(sys.modules)
+    with importing(tmp_path, [file]), importable(names):
+        Evaluation(tmp_path, names, {}, Registry(tmp_path)).evaluate([file])
+    assert found == [(5, "session", "dbutils", "dbutils", True)]
+    assert not {each for each in set(sys.modules) - before if each.startswith(("databricks", "pyspark.dbutils"))}
 
 
 @pytest.mark.parametrize("known", [False, True])
@@ -74,7 +93,7 @@ def test_modules_are_read_again_by_the_next_run(tmp_path, monkeypatch, known):
     for value in (1, 2):
         (tmp_path / "beside.py").write_text(f"VALUE = {value}{' ' * value}\n\ndef get():\n    return VALUE\n")
         names = {"spark": None, "print": found.append}
-        with importable(), importing(tmp_path, [file]) as folders:
+        with importable({}), importing(tmp_path, [file]) as folders:
             Evaluation(tmp_path, names, {}, Registry(tmp_path)).evaluate([file])
             module = sys.modules["beside"]
             assert module.__reduce__() == (importlib.import_module, ("beside",))

@@ -16,7 +16,7 @@ dp.create_sink("files", "delta", {"path": "p", "failOnDataLoss": "true"})
 def test_options_of_readers_at_a_kafka_sink_are_named_and_left_out(tmp_path):
     path = tmp_path / "a.py"
     path.write_text(PYTHON)
-    with importable():
+    with importable({}):
         found = Evaluation(tmp_path, {}, {}, Registry(tmp_path)).evaluate([path])
     assert [each.options for each in found.sinks] == [
         {"topic": "t", "kafka.bootstrap.servers": "x:1"},

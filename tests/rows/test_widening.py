@@ -14,10 +14,11 @@ from pyspark.sql.types import (
     StringType,
     TimestampNTZType,
     TimestampType,
+    _parse_datatype_string,
 )
 
 from rivermouth.ports.internals import delta_snapshot
-from rivermouth.schemas.type_widening import widens
+from rivermouth.schemas.type_widening import takes, widens
 
 WIDER = [
     (ByteType(), ShortType()),
@@ -52,6 +53,41 @@ def test_a_type_that_holds_every_value_of_the_old_one_is_wider(old, new):
 @pytest.mark.parametrize(("old", "new"), NOT_WIDER)
 def test_the_same_a_narrower_or_another_type_is_not(old, new):
     assert not widens(old, new)
+
+
+STRUCT = "struct<a: int, b: array<float>>"
+TAKEN = [
+    ("bigint", "bigint"),
+    ("int", "bigint"),
+    ("void", "int"),
+    ("boolean", "string"),
+    ("decimal(5,2)", "string"),
+    ("date", "timestamp"),
+    ("timestamp_ntz", "timestamp"),
+    ("string", "varchar(5)"),
+    (STRUCT, "struct<c: string, b: array<double>, A: bigint>"),
+    ("map<string, date>", "map<string, timestamp>"),
+]
+NOT_TAKEN = [
+    ("bigint", "int"),
+    ("bigint", "double"),
+    ("string", "int"),
+    ("boolean", "int"),
+    ("timestamp", "date"),
+    ("binary", "string"),
+    ("double", "decimal(10,2)"),
+    (STRUCT, "struct<a: int>"),
+    (STRUCT, "string"),
+    ("array<string>", "array<int>"),
+]
+
+
+def test_a_column_takes_what_it_can_hold_unchanged(spark):
+    said = {
+        (brought, column): takes(_parse_datatype_string(column), _parse_datatype_string(brought))
+        for brought, column in (*TAKEN, *NOT_TAKEN)
+    }
+    assert said == {**dict.fromkeys(TAKEN, True), **dict.fromkeys(NOT_TAKEN, False)}
 
 
 @pytest.mark.parametrize(("old", "new"), WIDER)

@@ -6,10 +6,19 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import (
     ArrayType,
+    BooleanType,
+    CharType,
     DataType,
+    DateType,
     DecimalType,
     MapType,
+    NullType,
+    NumericType,
+    StringType,
     StructType,
+    TimestampNTZType,
+    TimestampType,
+    VarcharType,
 )
 
 if TYPE_CHECKING:
@@ -24,6 +33,9 @@ _WIDENINGS = {
 }
 
 
+_TEXTS = (StringType, CharType, VarcharType)
+_TIMES = (TimestampType, TimestampNTZType)
+
 WHOLE_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 """Digits before the point of the least decimal to which Delta changes a type of whole numbers."""
 
@@ -35,6 +47,28 @@ def widens(old: DataType, new: DataType) -> bool:
     further fields, and whatever is nested with wider types in it.
     """
     return _holds(old, new) and not _holds(new, old)
+
+
+def takes(column: DataType, brought: DataType) -> bool:
+    """Whether a column can be given each value of another type without a change of what it says.
+
+    Structs are compared by the names of their fields. A text can say any number, date or time.
+    """
+    match brought, column:
+        case StructType(), StructType():
+            mine = {each.name.lower(): each.dataType for each in column.fields}
+            return all(
+                each.name.lower() in mine and takes(mine[each.name.lower()], each.dataType) for each in brought.fields
+            )
+        case ArrayType(), ArrayType():
+            return takes(column.elementType, brought.elementType)
+        case MapType(), MapType():
+            return takes(column.keyType, brought.keyType) and takes(column.valueType, brought.valueType)
+    if isinstance(column, _TEXTS):
+        return isinstance(brought, (*_TEXTS, *_TIMES, NullType, NumericType, BooleanType, DateType))
+    if isinstance(column, _TIMES):
+        return isinstance(brought, (*_TIMES, NullType, DateType))
+    return isinstance(brought, NullType) or _holds(brought, column)
 
 
 def _holds(old: DataType, new: DataType) -> bool:

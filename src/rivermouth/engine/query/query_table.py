@@ -6,12 +6,10 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
-
 from rivermouth.errors import TableSchemaChanged
-from rivermouth.names import quoted
 from rivermouth.ports.delta import delta_ddl, delta_table
 from rivermouth.ports.internals.delta_snapshot import TableState, table_state
+from rivermouth.schemas.column_types import nullable_columns
 from rivermouth.schemas.type_widening import widens
 
 if TYPE_CHECKING:
@@ -121,16 +119,8 @@ def _is_narrower(column: StructField, mine: StructField) -> bool:
 
 
 def conformed(rows: DataFrame, columns: StructType) -> DataFrame:
-    """Rows in the table's columns, order and types; columns that they lack are null."""
-    there = {name.lower(): name for name in rows.columns}
-    kinds = {field.name: field.dataType for field in rows.schema}
-    chosen = []
-    for column in columns:
-        name = there.get(column.name.lower())
-        if name is None:
-            chosen.append(F.lit(None).cast(column.dataType).alias(column.name))
-        elif kinds[name] == column.dataType:
-            chosen.append(F.col(quoted(name)).alias(column.name))
-        else:
-            chosen.append(F.col(quoted(name)).cast(column.dataType).alias(column.name))
-    return rows.select(*chosen)
+    """Rows in the table's columns, order and types; columns and fields of structs that they lack are null.
+
+    A number that the table's type cannot hold ends the job.
+    """
+    return rows.to(nullable_columns(columns))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import Column
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
 
 NOT_HONOURED: Final = ("row_filter",)
 """Arguments that change what readers see, and that Delta on Spark has no means for."""
+_OPERATOR: Final = re.compile(
+    r"""'(?:[^'\\]|\\.)*'|`(?:[^`]|``)*`|(?P<operator>(?<![\w`])(?:and|or|not|in)|[^\w\s(),.'"`\[\]]+)\("""
+)
+"""In the text of a Column: what is quoted, which stays, and operators before their operands."""
 _SCD_TYPES: Final = {None: 1, 1: 1, "1": 1, 2: 2, "2": 2}
 
 
@@ -22,9 +27,14 @@ def column_text(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, Column):
-        return str(java_column(value).node().sql())
+        return _OPERATOR.sub(_as_function, str(java_column(value).node().sql()))
     name = getattr(value, "name", None)
     return name if isinstance(name, str) else str(value)
+
+
+def _as_function(found: re.Match[str]) -> str:
+    """A Column calls operators like functions, as in ``=(a, b)``; Spark's parser knows such names in backquotes."""
+    return found[0] if found["operator"] is None else f"`{found['operator']}`("
 
 
 def column_name(value: Any) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import sys
 from contextlib import contextmanager
 from types import ModuleType
@@ -11,7 +13,7 @@ from rivermouth.pipelines.python import datasets, flows
 from rivermouth.pipelines.python.registry import current
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 
 def read(name: str) -> Any:
@@ -78,6 +80,8 @@ OLD_NAMES: Final = {
 """Names that earlier versions had, and what they are called now."""
 
 MODULES: Final = ("dlt", "pyspark.pipelines", "databricks.pipelines", "databricks.declarative_pipelines")
+_OF_NOTEBOOKS: Final = ("pyspark.dbutils", "databricks.sdk.runtime")
+_PACKAGES: Final = ("databricks", "databricks.sdk")
 
 
 def _module(name: str) -> ModuleType:
@@ -91,23 +95,36 @@ def _module(name: str) -> ModuleType:
 
 
 @contextmanager
-def importable() -> Iterator[None]:
-    """In the block ``import dlt`` and ``from pyspark import pipelines`` give our modules."""
+def importable(names: Mapping[str, Any]) -> Iterator[None]:
+    """In the block ``import dlt`` and ``from pyspark import pipelines`` give our modules.
+
+    So do the modules from which files take what notebooks have by itself.
+
+    Args:
+        names: Those of notebooks: ``spark``, ``dbutils``, ``display`` and the like.
+    """
     import pyspark  # noqa: PLC0415 - pipelines without Python files do not need it here
 
-    before = {name: sys.modules.get(name) for name in (*MODULES, "databricks")}
+    known = set(sys.modules)
+    before = {name: sys.modules.get(name) for name in (*MODULES, *_OF_NOTEBOOKS, *_PACKAGES)}
     held = pyspark.__dict__.get("pipelines")
+    for name in _PACKAGES:
+        _stand_in(name)
+    databricks = importlib.import_module("databricks")
     for name in MODULES:
         sys.modules[name] = _module(name)
+    for name in _OF_NOTEBOOKS:
+        sys.modules[name] = ModuleType(name, "Names of notebooks, of a rivermouth pipeline.")
+        sys.modules[name].__dict__.update(names, DBUtils=lambda *_session: names["dbutils"])
     pyspark.pipelines = sys.modules["pyspark.pipelines"]  # type: ignore[attr-defined]
-    databricks = before["databricks"] or ModuleType("databricks")
-    sys.modules["databricks"] = databricks
     kept = {name: databricks.__dict__.get(name) for name in ("pipelines", "declarative_pipelines")}
     for name in kept:
         setattr(databricks, name, sys.modules[f"databricks.{name}"])
     try:
         yield
     finally:
+        for name in [each for each in sys.modules if each.startswith("databricks.") and each not in known]:
+            del sys.modules[name]
         for name, module in before.items():
             if module is None:
                 sys.modules.pop(name, None)
@@ -116,6 +133,13 @@ def importable() -> Iterator[None]:
         _put_back(pyspark, "pipelines", held)
         for name, value in kept.items():
             _put_back(databricks, name, value)
+
+
+def _stand_in(name: str) -> None:
+    """An empty package, if there is none of that name, neither installed nor in a folder of the pipeline."""
+    if name not in sys.modules and importlib.util.find_spec(name) is None:
+        sys.modules[name] = ModuleType(name)
+        sys.modules[name].__path__ = []
 
 
 def _put_back(module: ModuleType, name: str, value: Any) -> None:

@@ -9,14 +9,15 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
-from rivermouth.errors import DatasetSchemaInvalid, SqlInvalid, SqlNotSupported, first_line
+from rivermouth.errors import DatasetSchemaInvalid, DefinitionInvalid, SqlInvalid, SqlNotSupported, first_line
 from rivermouth.pipelines.sql.definitions.columns import columns_of
 from rivermouth.schemas.column_types import nullable_columns
-from rivermouth.schemas.type_widening import widens
+from rivermouth.schemas.type_widening import takes, widens
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from rivermouth.pipelines.graph import FlowNode
     from rivermouth.pipelines.spec import Dataset, SourceLine
 
 _GENERATED: Final = "rivermouth.generated"
@@ -79,6 +80,37 @@ def with_computed(rows: DataFrame, declared: T.StructType | None) -> DataFrame:
         if sql is not None:
             rows = rows.withColumn(field.name, F.expr(sql).cast(field.dataType))
     return rows
+
+
+def check_brought(flow: FlowNode, brought: T.StructType, columns: T.StructType, dataset: Dataset) -> None:
+    """Nothing, if the table of a dataset can take the columns of a flow: none is left out, and no value changes.
+
+    Args:
+        flow: The flow.
+        brought: Its columns.
+        columns: Those of the table.
+        dataset: The dataset, which declares them, or has those of all of its flows.
+
+    Raises:
+        DefinitionInvalid: A column is not declared, or its type may have values that the declared one has not.
+    """
+    mine = {each.name.lower(): each for each in columns}
+    whose = "the query" if flow.name == dataset.name else f"flow {flow.name}"
+    others = "it is declared" if dataset.schema is not None else "another flow brings it"
+    for column in brought:
+        declared, kind = mine.get(column.name.lower()), column.dataType.simpleString()
+        if declared is None:
+            detail = f"{whose} has column {column.name}, which is not declared"
+            fix = f"add {column.name} {kind} to the columns of {dataset.name}, or leave it out of the query"
+        elif _GENERATED in declared.metadata or takes(declared.dataType, column.dataType):
+            continue
+        else:
+            wanted = declared.dataType.simpleString()
+            detail = f"{whose} has column {column.name} as {kind}, and {others} as {wanted}"
+            fix = f"write CAST({column.name} AS {wanted}) AS {column.name} in the query"
+            if dataset.schema is not None:
+                fix += f", or declare it as {kind}"
+        raise DefinitionInvalid(at=str(flow.at), definition=f"dataset {dataset.name}", detail=detail, fix=fix)
 
 
 def united(schemas: list[T.StructType]) -> T.StructType | None:

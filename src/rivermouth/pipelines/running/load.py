@@ -21,6 +21,7 @@ from rivermouth.pipelines.python.user_modules import importing
 from rivermouth.pipelines.running.resolve import Resolver
 from rivermouth.pipelines.running.workspace import Workspace
 from rivermouth.pipelines.session.avro_functions import AvroFunctions, with_registry
+from rivermouth.pipelines.session.table_properties import with_known_properties
 from rivermouth.ports.internals.sessions import standing_in
 from rivermouth.ports.lake.lake_files import files_for
 from rivermouth.ports.spark.worker_modules import worker_modules
@@ -105,7 +106,6 @@ def evaluated(
         dbutils = DbUtils(lambda: workspace.session, pipeline.project.environ, pipeline.configuration, pipeline.located)
         registry.secret = dbutils.secrets.get
         opened.enter_context(output_apart())
-        opened.enter_context(importable())
         avro = AvroFunctions(workspace.session, lambda: pipeline.project.schema_registry, registry.here)
         opened.enter_context(with_registry(avro))
         user_folders = opened.enter_context(importing(pipeline.root, pipeline.settings.files))
@@ -118,6 +118,7 @@ def evaluated(
             "display": silent,
             "displayHTML": silent,
         }
+        opened.enter_context(importable(names))
         evaluation = Evaluation(pipeline.settings.folder, names, pipeline.configuration, registry)
         share(user_folders())
         definitions = evaluation.evaluate(pipeline.settings.files)
@@ -126,4 +127,4 @@ def evaluated(
         if not definitions.datasets and not definitions.sinks:
             shown = ", ".join(pipeline.settings.shown(each) for each in pipeline.settings.files) or "there are none"
             raise NothingDefined(pipeline=pipeline.name, files=shown)
-        yield workspace, definitions
+        yield workspace, with_known_properties(workspace.session, definitions)

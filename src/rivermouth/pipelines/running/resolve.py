@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import inspect
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -24,7 +25,7 @@ from rivermouth.errors import (
 from rivermouth.names import did_you_mean
 from rivermouth.pipelines.graph import Declared, FlowNode, Graph, Node, circle
 from rivermouth.pipelines.real_time import check_real_time
-from rivermouth.pipelines.running.declared_columns import declared_columns, united, with_computed
+from rivermouth.pipelines.running.declared_columns import check_brought, declared_columns, united, with_computed
 from rivermouth.pipelines.running.flows.notifying import check_notifications
 from rivermouth.pipelines.running.output_modes import (
     check_no_keys,
@@ -35,12 +36,12 @@ from rivermouth.pipelines.running.output_modes import (
 )
 from rivermouth.pipelines.running.reads import Evaluated, each_once, read_by
 from rivermouth.pipelines.session import lake_tables
+from rivermouth.pipelines.session.dataset_conditions import check_conditions, with_conditions
+from rivermouth.pipelines.session.table_properties import stored
 from rivermouth.pipelines.sink_columns import check_file_mode, check_once, check_sink_columns
 from rivermouth.pipelines.spec import VIEWS, AutoCdc, Dataset, PythonQuery
-from rivermouth.pipelines.sql.qualifiers import without_qualifiers
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.stand_in import create_stand_in
-from rivermouth.ports.internals import query_plans
 from rivermouth.ports.internals.delta_snapshot import TableState, table_state
 from rivermouth.ports.internals.query_plans import ViewPlan
 from rivermouth.schemas.column_types import nullable_columns
@@ -52,9 +53,6 @@ if TYPE_CHECKING:
 
     from rivermouth.pipelines.names import TableName
     from rivermouth.pipelines.running.workspace import Workspace
-
-_NOT_HERE: Final = ("delta.autooptimize", "delta.feature.", "delta.minreaderversion", "delta.minwriterversion")
-"""Properties of Delta that only Databricks' writers know, or that Delta sets itself, in lower case."""
 
 VERSION_TYPES: Final[dict[type, T.DataType]] = {
     int: T.LongType(),
@@ -176,6 +174,7 @@ class Resolver:
         if dataset.kind in VIEWS:
             evaluated = self.workspace.evaluate(flows[0].query, shown, dataset.at)
             dataset = with_conditions(dataset, [evaluated.frame])
+            check_conditions(dataset, [evaluated.frame])
             self.workspace.of_views[name] = evaluated
             return Node(name, "view", dataset, None, flows, evaluated.inputs, evaluated.frame.schema)
         if dataset.kind == "materialized_view" or (dataset.kind == "table" and len(flows) == 1):
@@ -189,7 +188,7 @@ class Resolver:
                 raise QueryStreaming(at=str(dataset.at), dataset=shown, fix=fix)
             return self._table(name, "streaming_table", dataset, flows, [evaluated], [evaluated.frame.schema])
         found = [self._kept(name, flow, self._flow(flow, shown)) for flow in flows]
-        schemas = [self._columns(flow, each.frame) for flow, each in zip(flows, found, strict=True)]
+        schemas = [self.brought(flow, each.frame) for flow, each in zip(flows, found, strict=True)]
         return self._table(name, "streaming_table", dataset, flows, found, schemas)
 
     def _check_policy(self, dataset: Dataset, shown: str, evaluated: Evaluated) -> None:
@@ -225,7 +224,7 @@ class Resolver:
             raise QueryNotStreaming(at=str(flow.at), dataset=dataset, fix=fix)
         return evaluated
 
-    def _columns(self, flow: FlowNode, frame: DataFrame) -> T.StructType:
+    def brought(self, flow: FlowNode, frame: DataFrame) -> T.StructType:
         """The columns that a flow brings to its table."""
         if flow.cdc is None:
             return frame.schema
@@ -264,6 +263,8 @@ class Resolver:
         if kind == "streaming_table":
             _check_refresh_policy(dataset)
         columns = declared_columns(dataset) or united(schemas)
+        for flow, brought in zip(flows, schemas, strict=True):
+            check_brought(flow, brought, columns or brought, dataset)
         inputs = each_once([each for one in found for each in one.inputs])
         location = self.workspace.pipeline.table(name, dataset)
         if dataset.path:
@@ -276,6 +277,7 @@ class Resolver:
             with self.workspace.errors(flow.at, self.workspace.names.shown(name)):
                 check_table_mode(flow, frame, is_alone=len(flows) == 1)
         dataset = with_conditions(dataset, frames)
+        check_conditions(dataset, frames)
         node = Node(name, kind, dataset, None, flows, inputs, columns, location)
         if columns is None:
             return node
@@ -292,18 +294,13 @@ class Resolver:
     def table_of(self, node: Node) -> QueryTable:
         """How the table of a node is made."""
         dataset: Any = node.dataset
-        properties = {
-            key: value
-            for key, value in dataset.properties.items()
-            if key.lower().startswith("delta.") and not key.lower().startswith(_NOT_HERE)
-        }
         return QueryTable(
             dataset=self.workspace.names.shown(node.name),
             location=node.location or "",
             columns=node.columns,
             partition_by=dataset.partition_by,
             cluster_by=dataset.cluster_by,
-            properties=properties,
+            properties=stored(dataset.properties),
             comment=dataset.comment,
             at=str(dataset.at),
             keyed=any(each.cdc is not None for each in node.flows),
@@ -321,34 +318,13 @@ def _check_refresh_policy(dataset: Dataset) -> None:
         )
 
 
-def with_conditions(dataset: Dataset, frames: list[DataFrame]) -> Dataset:
-    """The dataset with expectations that hold for the rows of its queries, without the names of tables in them.
-
-    Raises:
-        DefinitionInvalid: A view has an expectation with dead letters, for which only a table has a place.
-    """
-    said = dataset.expectations
-    if dataset.kind in VIEWS and any(each.action == "dead_letter" for each in said):
-        detail = "a view has no dead letters"
-        fix = "write the expectation at the table that reads the view"
-        raise DefinitionInvalid(at=str(dataset.at), definition=f"view {dataset.name}", detail=detail, fix=fix)
-    if not any("." in each.condition for each in said):
-        return dataset
-    columns, qualified = set[str](), dict[str, set[str]]()
-    for frame in frames:
-        columns |= {name.lower() for name in frame.columns}
-        for table, names in query_plans.qualified_columns(frame).items():
-            qualified.setdefault(table, set()).update(names)
-    conditions = [
-        replace(each, condition=without_qualifiers(each.condition, columns, qualified, dataset.at)) for each in said
-    ]
-    return replace(dataset, expectations=tuple(conditions))
-
-
 def takes_version(query: PythonQuery) -> bool:
     """Whether the function of snapshots takes the newest version that is known."""
-    code = getattr(query.function, "__code__", None)
-    return code is not None and code.co_argcount > 0
+    try:
+        known = inspect.signature(query.function).parameters.values()
+    except (TypeError, ValueError):  # of a builtin, which has none
+        return False
+    return any(each.kind in {each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD, each.VAR_POSITIONAL} for each in known)
 
 
 def is_versioned(found: Any) -> bool:

@@ -40,6 +40,24 @@ def table_state(spark: SparkSession, location: str) -> TableState:
     )
 
 
+def knows_property(spark: SparkSession, name: str, value: str) -> bool:
+    """Whether Delta has a table property of this name.
+
+    Raises:
+        IllegalArgumentException: It cannot have that value.
+    """
+    from pyspark.errors import AnalysisException  # noqa: PLC0415 - loads Spark
+
+    configs, to_scala = java_class(spark, f"{_DELTA}.DeltaConfigs"), jvm(spark).PythonUtils
+    try:
+        configs.validateConfigurations(to_scala.toScalaMap({name: value}))
+    except AnalysisException as error:
+        if error.getCondition() != "DELTA_UNKNOWN_CONFIGURATION":
+            raise
+        return False
+    return True
+
+
 def rows_of_files(spark: SparkSession, location: str, version: int, added: Sequence[str]) -> DataFrame:
     """The rows of data files that are named, without a job that looks for them in the log.
 

@@ -1,0 +1,49 @@
+"""What users write as arguments of definitions: columns, and table properties."""
+
+from pyspark.sql import functions as F
+
+from rivermouth.pipelines.python.arguments import column_text
+from rivermouth.pipelines.session.table_properties import stored, with_known_properties
+from rivermouth.pipelines.spec import Dataset, Definitions, SourceLine
+
+
+def test_a_column_is_the_same_as_its_text(spark):
+    rows = [("DELETE", 1, 2.5, None), ("it's =(x", 5, -1.0, "q"), ("a\\b'c", 0, 7.0, "z")]
+    frame = spark.createDataFrame(rows, "op string, a int, b double, n string")
+    op, a, b, n = map(F.col, frame.columns)
+    columns = [
+        op == "DELETE",
+        op != "DELETE",
+        (a > 1) & (b <= 2.5),
+        (a < 1) | ~n.isNull(),
+        ~(op == "DELETE"),
+        n.eqNullSafe("q"),
+        -(a + 1) * 2 - b / 2 % 3,
+        a.between(1, 3) & op.isin("DELETE", "x"),
+        F.when(a == 1, "=(x").when(b > 3, F.lit("it's and(")).otherwise(n),
+        F.struct("a", b + 1),
+        F.coalesce(n, op) == "it's =(x",
+        op == F.lit("a\\b'c"),
+        F.expr("a = 1 AND op = 'it''s'"),
+        a.bitwiseAND(3) == 1,
+        a.cast("string") == "1",
+    ]
+    wanted = frame.select(*(each.alias(f"c{place}") for place, each in enumerate(columns)))
+    found = frame.selectExpr(*(f"{column_text(each)} AS c{place}" for place, each in enumerate(columns)))
+    assert found.collect() == wanted.collect()
+
+
+def test_properties_that_delta_does_not_know_are_named_and_others_kept(spark):
+    at = SourceLine("a.py", 3)
+    properties = {
+        "quality": "bronze",
+        "delta.enableChangeDataFeed": "true",
+        "delta.targetFileSize": "64mb",
+        "delta.autoOptimize.autoCompact": "true",
+        "pipelines.reset.allowed": "false",
+    }
+    found = with_known_properties(spark, Definitions(datasets=(Dataset("t", "table", at, properties=properties),)))
+    assert found.notes == ((at, "dataset t: delta.targetFileSize has no effect, Delta Lake does not know it"),)
+    kept = found.datasets[0].properties
+    assert kept == {name: properties[name] for name in (*list(properties)[:2], "pipelines.reset.allowed")}
+    assert stored(kept) == {"quality": "bronze", "delta.enableChangeDataFeed": "true"}
