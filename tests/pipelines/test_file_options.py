@@ -7,6 +7,8 @@ import pytest
 from rivermouth.errors import FileOptionInvalid, FileOptionRefused, FileOptionUnknown, FilePathUnmapped, RivermouthError
 from rivermouth.pipelines.files import listing, schemas
 from rivermouth.pipelines.files.cloud_files_call import path_and_options
+from rivermouth.pipelines.files.inference import sampled
+from rivermouth.pipelines.files.listing import File
 from rivermouth.pipelines.files.options import parse
 from rivermouth.pipelines.files.paths import resolved
 from rivermouth.pipelines.files.sources import notes
@@ -20,6 +22,25 @@ def refusal(given, **more):
     with pytest.raises(RivermouthError) as raised:
         options(given, **more)
     return str(raised.value)
+
+
+def test_the_settings_say_how_many_of_the_newest_files_are_looked_at(spark):
+    files, session = [File(f"file:/{number}", number, 600) for number in range(4)], spark.newSession()
+    start = "spark.databricks.cloudFiles.schemaInference.sampleSize"
+    assert sampled(session, files) == files
+    for name, value, count in (
+        ("numBytes", "1kb", 1),
+        ("numBytes", "2k", 3),
+        ("numFiles", "2", 2),
+        ("numBytes", "1", 1),
+    ):
+        session.conf.set(f"{start}.{name}", value)
+        assert sampled(session, files) == files[-count:]
+    for name, value in (("numBytes", "much"), ("numFiles", "0")):
+        session.conf.set(f"{start}.{name}", value)
+        with pytest.raises(ValueError, match=f"{name} {value} of {start} is no number of that kind"):
+            sampled(session, files)
+        session.conf.unset(f"{start}.{name}")
 
 
 def test_defaults_are_those_of_auto_loader():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 
 MAX_FILES: Final = 1000
 """Of more new files than that the newest are looked at; what only others have is in the rescued data column."""
+_SAMPLE_SIZE: Final = "spark.databricks.cloudfiles.schemainference.samplesize"
+"""The start of two settings of Auto Loader, in lower case."""
+_BYTES: Final = re.compile(r"(\d+)\s*([kmgt]?)i?b?", re.IGNORECASE)
+_UNITS: Final = {unit: 1 << (10 * place) for place, unit in enumerate(("", "k", "m", "g", "t"))}
 _CORRUPT: Final = "__corrupt"
 _AS_IS: Final = {"__globPaths__": "false"}
 """Spark's own option for paths that are those of files, whatever signs they have."""
@@ -59,14 +64,19 @@ def shape_of(
         FileSchemaNotInferred: Spark cannot infer them.
     """
     try:
-        found = _shape(spark, files, path, options)
+        newest = [each.location for each in sampled(spark, files)]
+    except ValueError as error:
+        raise FileSchemaNotInferred(at=at, path=path, detail=str(error)) from None
+    try:
+        found = _shape(spark, files, newest, path, options)
     except jvm_classes.JAVA_ERRORS as error:
         raise FileSchemaNotInferred(at=at, path=path, detail=first_line(error)) from None
     return found
 
 
-def _shape(spark: SparkSession, files: Sequence[File], path: str, options: FileOptions) -> T.StructType:
-    newest = [each.location for each in files[-MAX_FILES:]]
+def _shape(
+    spark: SparkSession, files: Sequence[File], newest: Sequence[str], path: str, options: FileOptions
+) -> T.StructType:
     match options.format:
         case "avro":
             shape = T.StructType()
@@ -82,8 +92,30 @@ def _shape(spark: SparkSession, files: Sequence[File], path: str, options: FileO
         case kind if kind in FIXED:
             return spark.read.format(kind).options(**_AS_IS).load(newest[-1]).schema
     reader = {**_AS_IS, **options.reader, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
-    shape = spark.read.format(options.format).options(**reader).load(newest).schema
+    shape = spark.read.format(options.format).options(**reader).load(list(newest)).schema
     return _one_spelling(schemas.without(shape, [_CORRUPT]))
+
+
+def sampled(spark: SparkSession, files: Sequence[File]) -> Sequence[File]:
+    """The newest files, of which the settings of Auto Loader say how many; oldest first, and at least one.
+
+    Raises:
+        ValueError: A setting is no number; the text says which.
+    """
+    said = {name.lower(): value.strip() for name, value in spark.conf.getAll.items()}
+    most, left = said.get(f"{_SAMPLE_SIZE}.numfiles", str(MAX_FILES)), said.get(f"{_SAMPLE_SIZE}.numbytes", "50gb")
+    size = _BYTES.fullmatch(left)
+    if not most.isdecimal() or int(most) == 0 or size is None:
+        wrong = f"numFiles {most}" if size is not None else f"numBytes {left}"
+        message = f"{wrong} of spark.databricks.cloudFiles.schemaInference.sampleSize is no number of that kind"
+        raise ValueError(message)
+    bytes_left, taken = int(size[1]) * _UNITS[size[2].lower()], 0
+    for each in reversed(files[-int(most) :]):
+        bytes_left -= each.bytes
+        if taken and bytes_left < 0:
+            break
+        taken += 1
+    return files[-taken:]
 
 
 def _one_spelling(shape: T.StructType) -> T.StructType:
