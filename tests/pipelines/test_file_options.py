@@ -85,8 +85,10 @@ def test_names_in_any_case_with_and_without_prefix():
     assert found.partitions == ("year", "month")
     assert found.skips == {"ignoreMissingFiles": "true"}
     assert found.clean == {"cleanSource": "archive", "sourceArchiveDir": "/done"}
-    assert notes({"format": "json", "cloudFiles.useNotifications": "true"}, has_schema=False) == (
+    more = {"cloudFiles.useNotifications": "true", "skipChangeCommits": "true"}
+    assert notes({"format": "json", **more}, has_schema=False) == (
         "option useNotifications changes nothing here: the source's folders are listed",
+        "option skipChangeCommits changes nothing here: it is for Delta tables",
     )
 
 

@@ -78,6 +78,9 @@ PASSED_BY: Final = (
 )
 """Options about how Databricks learns of files: here folders are always listed, so that they change nothing."""
 
+OF_TABLES: Final = ("ignoreChanges", "ignoreDeletes", "readChangeData", "readChangeFeed", "skipChangeCommits")
+"""Options of readers of Delta tables. Generated code sets them for all of its sources."""
+
 _TIMES: Final = ("dateFormat", "timestampFormat")
 
 OF_FORMAT: Final[Mapping[str, tuple[str, ...]]] = {

@@ -272,7 +272,7 @@ class _Given:
 
     def check(self, written: Mapping[str, str]) -> None:
         """Makes sure that every option is known and can be honoured."""
-        honoured = (*known.OURS, *known.PASSED_BY, *known.OF_FORMAT[self.format])
+        honoured = (*known.OURS, *known.PASSED_BY, *known.OF_TABLES, *known.OF_FORMAT[self.format])
         names = {name.lower() for name in honoured}
         refused, why = known.REFUSED.get(self.format, ((), ""))
         for name in self.values:
@@ -295,5 +295,9 @@ class _Given:
             raise self.refused("readerCaseSensitive", detail, "leave it out: others are in the rescued data column")
 
     def notes(self) -> tuple[str, ...]:
-        told = [name for name in known.PASSED_BY if name.lower() in self.values]
-        return tuple(f"option {name} changes nothing here: the source's folders are listed" for name in told)
+        why = {
+            **dict.fromkeys(known.PASSED_BY, "the source's folders are listed"),
+            **dict.fromkeys(known.OF_TABLES, "it is for Delta tables"),
+        }
+        told = {name: reason for name, reason in why.items() if name.lower() in self.values}
+        return tuple(f"option {name} changes nothing here: {reason}" for name, reason in told.items())
