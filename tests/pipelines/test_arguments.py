@@ -1,10 +1,40 @@
 """What users write as arguments of definitions: columns, and table properties."""
 
+import functools
+
+import pytest
 from pyspark.sql import functions as F
 
 from rivermouth.pipelines.python.arguments import column_text
+from rivermouth.pipelines.running.resolve import takes_version
 from rivermouth.pipelines.session.table_properties import stored, with_known_properties
-from rivermouth.pipelines.spec import Dataset, Definitions, SourceLine
+from rivermouth.pipelines.spec import Dataset, Definitions, PythonQuery, SourceLine
+
+
+def snapshot(_folder, _latest):
+    return None
+
+
+class Snapshots:
+    def __call__(self, _latest):
+        return None
+
+    def newest(self):
+        return None
+
+
+@pytest.mark.parametrize(
+    ("function", "takes"),
+    [
+        (functools.partial(snapshot, "in"), True),
+        (Snapshots(), True),
+        (lambda *_found: None, True),
+        (Snapshots().newest, False),
+        (lambda *, _folder="in": None, False),
+    ],
+)
+def test_a_function_of_snapshots_takes_the_newest_version_if_it_has_a_place_for_it(function, takes):
+    assert takes_version(PythonQuery(function)) == takes
 
 
 def test_a_column_is_the_same_as_its_text(spark):
