@@ -291,6 +291,21 @@ class Resolver:
             return replace(node, location=location)
         return node
 
+    def grow(self, node: Node, dataset: Dataset, flow: FlowNode, frame: DataFrame) -> None:
+        """Gives a table the columns that a query has come to have since the graph was made.
+
+        Raises:
+            DefinitionInvalid: The dataset does not declare them, or another flow brings them as another type.
+            TableSchemaChanged: The table cannot take them.
+        """
+        brought = self.brought(flow, frame)
+        known: T.StructType = node.columns
+        columns = known if dataset.schema is not None else united([known, brought]) or known
+        check_brought(flow, brought, columns, dataset)
+        if columns != known:
+            table = replace(self.table_of(node), columns=columns)
+            self._states[table.location] = prepare(self.workspace.session, self.workspace.files_of_lake, table)
+
     def table_of(self, node: Node) -> QueryTable:
         """How the table of a node is made."""
         dataset: Any = node.dataset

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rivermouth.domain.query.query_entry import fingerprint
 from rivermouth.engine.query.query_run import QueryContext, QueryRun
 from rivermouth.errors import TableOfFlow
-from rivermouth.pipelines.running.declared_columns import check_brought, with_computed
+from rivermouth.pipelines.running.declared_columns import with_computed
 from rivermouth.ports.delta.query_ledger import QueryLedger, QueryPosition
 from rivermouth.ports.internals.query_plans import analysed_plan, keeps_state
 from rivermouth.ports.lake.query_checkpoint import QueryCheckpoint
@@ -51,18 +51,18 @@ def context_of(
 
 
 def evaluated_flow(loaded: Loaded, node: Node, flow: FlowNode) -> Evaluated:
-    """The query of a flow as it is now, with the columns that its table computes.
+    """The query of a flow as it is now, with the columns that its table computes; the table can take its columns.
 
     Raises:
         QueryFunctionFailed, QueryInvalid, DatasetUnknown: As ``Workspace.evaluate``.
-        DefinitionInvalid: It has columns now that its dataset does not declare.
+        DefinitionInvalid, TableSchemaChanged: It has columns now that its table cannot take.
     """
     shown = loaded.graph.names.shown(node.name)
     found = loaded.resolver.evaluated(node.name, flow)
     if found is None:
         found = loaded.workspace.evaluate(flow.query, shown if node.kind != "sink" else node.name.table, flow.at)
-    if node.dataset is not None and node.dataset.schema is not None:
-        check_brought(flow, loaded.resolver.brought(flow, found.frame), node.columns, node.dataset)
+        if node.dataset is not None:
+            loaded.resolver.grow(node, node.dataset, flow, found.frame)
     with loaded.workspace.errors(node.at, shown):
         return replace(found, frame=with_computed(found.frame, node.columns))
 
