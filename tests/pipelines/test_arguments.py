@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from rivermouth.pipelines.python.arguments import column_text
-from rivermouth.pipelines.running.resolve import takes_version
+from rivermouth.pipelines.session.snapshot_functions import takes_version
 from rivermouth.pipelines.session.table_properties import stored, with_known_properties
 from rivermouth.pipelines.spec import Dataset, Definitions, PythonQuery, SourceLine
 

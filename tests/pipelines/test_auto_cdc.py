@@ -148,6 +148,55 @@ def test_a_null_key_stops_the_flow_unless_an_expectation_takes_it(folder):
     assert str(found["filled"].error) == KEY_NULL.format(flow="of_filled", table="filled", line=22)
 
 
+SNAPSHOTS = """
+import pathlib
+from pyspark import pipelines as dp
+
+def next_snapshot(latest):
+    there = sorted(int(file.stem) for file in pathlib.Path(FOLDER).glob("*.json"))
+    new = [version for version in there if latest is None or version > latest]
+    return (spark.read.json(f"{FOLDER}/{new[0]}.json"), new[0]) if new else None
+
+dp.create_streaming_table("versions", schema="id bigint, name string, __START_AT bigint, __END_AT bigint")
+dp.create_auto_cdc_from_snapshot_flow("versions", next_snapshot, keys=["id"], stored_as_scd_type=2)
+"""
+NEWEST = """
+dp.create_streaming_table("newest")
+dp.create_auto_cdc_from_snapshot_flow("newest", next_snapshot, keys=["id"])
+"""
+
+
+@pytest.mark.long
+def test_snapshots_may_be_gone_or_not_there_yet_and_have_other_columns(folder):
+    text = SNAPSHOTS.replace("FOLDER", repr(str(folder.folder / "snapshots")), 1).replace(
+        "{FOLDER}", str(folder.folder / "snapshots")
+    )
+
+    def run():
+        assert {each.error and str(each.error) for each in folder.run().values()} == {None}
+
+    folder.write("src/a.py", text)
+    run()
+    assert folder.rows("default.versions") == []
+    folder.feed("snapshots/1.json", {"id": 1, "name": "a"}, {"id": 2, "name": "b"})
+    folder.feed("snapshots/2.json", {"id": 1, "name": "z"})
+    run()
+    rows = [(1, "a", 1, 2), (1, "z", 2, None), (2, "b", 1, 2)]
+    assert folder.rows("default.versions") == rows
+    for version in (1, 2):
+        (folder.folder / f"snapshots/{version}.json").unlink()
+    run()
+    folder.write("src/a.py", text.partition("dp.create_streaming")[0] + NEWEST)
+    folder.feed("snapshots/3.json", {"id": 1, "name": "y"})
+    folder.feed("snapshots/4.json", {"id": 1, "name": "y", "city": "B"})
+    run()
+    assert folder.rows("default.newest") == [(1, "y", "B")]
+    folder.write("src/a.py", text)
+    (folder.folder / "snapshots/4.json").unlink()
+    run()
+    assert folder.rows("default.versions") == [(1, "a", 1, 2), (1, "y", 3, None), (1, "z", 2, 3), (2, "b", 1, 2)]
+
+
 @pytest.mark.long
 def test_snapshots_are_compared_and_become_rows_or_versions(folder):
     folder.write(

@@ -231,6 +231,18 @@ CASES = {
             "  hint: correct its condition"
         ),
     ),
+    "a snapshot that is not there yet": (
+        (
+            "dp.create_streaming_table('a')\n"
+            "dp.create_auto_cdc_from_snapshot_flow('a', lambda latest: None, keys=['id'])\n"
+        ),
+        (
+            "[SNAPSHOT_MISSING] flow a: its function returned None, and a has no columns yet; the pipeline was not "
+            "run\n"
+            "  at: src/a.py:3\n"
+            '  hint: dp.create_streaming_table("a", schema="id bigint, ...") declares them; or run with a snapshot'
+        ),
+    ),
     "a table property with a wrong value": (
         "@dp.table(table_properties={'delta.enableChangeDataFeed': 'maybe'})\ndef a():\n    return spark.range(3)\n",
         (

@@ -155,3 +155,11 @@ class KinesisDataLost(RivermouthError):
     code = "KINESIS_DATA_LOST"
     what = "{source}: {detail}; nothing was written"
     hint = 'to go on with what is left: .option("failOnDataLoss", "false")'
+
+
+class SnapshotMissing(RivermouthError):
+    """A function of snapshots has none yet, and nothing tells the columns of its target."""
+
+    code = "SNAPSHOT_MISSING"
+    what = "flow {flow}: its function returned None, and {dataset} has no columns yet; the pipeline was not run"
+    hint = 'dp.create_streaming_table("{dataset}", schema="id bigint, ...") declares them; or run with a snapshot'

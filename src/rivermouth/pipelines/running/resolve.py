@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import inspect
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
@@ -21,8 +19,9 @@ from rivermouth.errors import (
     QueryStreaming,
     RefreshPolicyRefused,
     SnapshotInvalid,
+    SnapshotMissing,
 )
-from rivermouth.names import did_you_mean
+from rivermouth.names import END_AT, START_AT, did_you_mean
 from rivermouth.pipelines.graph import Declared, FlowNode, Graph, Node, circle
 from rivermouth.pipelines.real_time import check_real_time
 from rivermouth.pipelines.running.declared_columns import check_brought, declared_columns, united, with_computed
@@ -37,6 +36,7 @@ from rivermouth.pipelines.running.output_modes import (
 from rivermouth.pipelines.running.reads import Evaluated, each_once, read_by
 from rivermouth.pipelines.session import lake_tables
 from rivermouth.pipelines.session.dataset_conditions import check_conditions, with_conditions
+from rivermouth.pipelines.session.snapshot_functions import VERSION_TYPES, is_versioned, takes_version
 from rivermouth.pipelines.session.table_properties import stored
 from rivermouth.pipelines.sink_columns import check_file_mode, check_once, check_sink_columns
 from rivermouth.pipelines.spec import VIEWS, AutoCdc, Dataset, PythonQuery
@@ -53,14 +53,6 @@ if TYPE_CHECKING:
 
     from rivermouth.pipelines.names import TableName
     from rivermouth.pipelines.running.workspace import Workspace
-
-VERSION_TYPES: Final[dict[type, T.DataType]] = {
-    int: T.LongType(),
-    str: T.StringType(),
-    dt.datetime: T.TimestampType(),
-    dt.date: T.DateType(),
-}
-"""Of versions of snapshots: the types of the columns that hold them."""
 
 
 class Resolver:
@@ -187,7 +179,7 @@ class Resolver:
                 fix = "remove STREAM or readStream from the query, or make it a streaming table"
                 raise QueryStreaming(at=str(dataset.at), dataset=shown, fix=fix)
             return self._table(name, "streaming_table", dataset, flows, [evaluated], [evaluated.frame.schema])
-        found = [self._kept(name, flow, self._flow(flow, shown)) for flow in flows]
+        found = [self._kept(name, flow, self._flow(flow, name, dataset)) for flow in flows]
         schemas = [self.brought(flow, each.frame) for flow, each in zip(flows, found, strict=True)]
         return self._table(name, "streaming_table", dataset, flows, found, schemas)
 
@@ -207,13 +199,14 @@ class Resolver:
             fix = "write refresh_policy auto, or change the query"
             raise RefreshPolicyRefused(at=str(dataset.at), dataset=shown, policy=policy, reason=reason, fix=fix)
 
-    def _flow(self, flow: FlowNode, dataset: str) -> Evaluated:
+    def _flow(self, flow: FlowNode, name: TableName, dataset: Dataset) -> Evaluated:
         """A flow of a streaming table as it was evaluated; snapshots, and what runs once, may be batches."""
+        shown = self.workspace.names.shown(name)
         if flow.kind == "auto_cdc_from_snapshot":
-            return self.workspace.evaluate(self._first_snapshot(flow), dataset, flow.at)
+            return self.workspace.evaluate(self._first_snapshot(flow, name, dataset), shown, flow.at)
         if flow.once:
-            return self.workspace.evaluate(flow.query, dataset, flow.at)
-        return self._streamed(flow, dataset)
+            return self.workspace.evaluate(flow.query, shown, flow.at)
+        return self._streamed(flow, shown)
 
     def _streamed(self, flow: FlowNode, dataset: str) -> Evaluated:
         evaluated = self.workspace.evaluate(flow.query, dataset, flow.at)
@@ -233,8 +226,11 @@ class Resolver:
             kind = self._versions.get(flow.name) or sequence_type(flow.cdc, frame)
             return target_columns(frame.schema, flow.cdc, kind)
 
-    def _first_snapshot(self, flow: FlowNode) -> PythonQuery:
-        """A query that gives the first snapshot of a flow; the type of its version is kept."""
+    def _first_snapshot(self, flow: FlowNode, name: TableName, dataset: Dataset) -> PythonQuery:
+        """A query that gives the first snapshot of a flow; the type of its version is kept.
+
+        Where the function has none, as once the first ones are gone, it gives no rows in the columns of the table.
+        """
         query = flow.query
         if not isinstance(query, PythonQuery):
             msg = "snapshots are defined in Python"
@@ -244,12 +240,31 @@ class Resolver:
 
         def first() -> Any:
             found = query.function(None)  # type: ignore[call-arg]
+            if found is None:
+                return self.workspace.session.createDataFrame([], self._columns_of_table(flow, name, dataset))
             if not is_versioned(found):
                 raise SnapshotInvalid(at=str(flow.at), flow=flow.name)
             self._versions[flow.name] = VERSION_TYPES[type(found[1])]
             return found[0]
 
         return PythonQuery(first, query.conf)
+
+    def _columns_of_table(self, flow: FlowNode, name: TableName, dataset: Dataset) -> T.StructType:
+        """The columns of a table, or those that are declared; without the span of a version, whose type is kept.
+
+        Raises:
+            SnapshotMissing: It has none.
+        """
+        location = self.workspace.pipeline.table(name, dataset)
+        if delta_table.exists(self.workspace.files_of_lake, location):
+            columns = table_state(self.workspace.session, location).columns
+        elif (declared := declared_columns(dataset)) is not None:
+            columns = declared
+        else:
+            raise SnapshotMissing(at=str(flow.at), flow=flow.name, dataset=self.workspace.names.shown(name))
+        span = [each for each in columns if each.name in {START_AT, END_AT}]
+        self._versions[flow.name] = span[0].dataType if span else T.LongType()
+        return nullable_columns(T.StructType([each for each in columns if each not in span]))
 
     def _table(
         self,
@@ -331,20 +346,6 @@ def _check_refresh_policy(dataset: Dataset) -> None:
             detail="it has a refresh_policy, which is for materialized views",
             fix="remove refresh_policy",
         )
-
-
-def takes_version(query: PythonQuery) -> bool:
-    """Whether the function of snapshots takes the newest version that is known."""
-    try:
-        known = inspect.signature(query.function).parameters.values()
-    except (TypeError, ValueError):  # of a builtin, which has none
-        return False
-    return any(each.kind in {each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD, each.VAR_POSITIONAL} for each in known)
-
-
-def is_versioned(found: Any) -> bool:
-    """Whether a function of snapshots returned a frame and a version that can be kept."""
-    return isinstance(found, tuple) and len(found) == 2 and type(found[1]) in VERSION_TYPES  # noqa: PLR2004 - a pair
 
 
 def sequence_type(cdc: AutoCdc, frame: DataFrame) -> T.DataType:

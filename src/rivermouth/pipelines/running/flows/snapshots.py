@@ -16,7 +16,7 @@ from rivermouth.errors import SnapshotInvalid
 from rivermouth.pipelines.running.declared_columns import with_computed
 from rivermouth.pipelines.running.flows.flow_runs import opened
 from rivermouth.pipelines.running.reads import in_own_session
-from rivermouth.pipelines.running.resolve import VERSION_TYPES, is_versioned, takes_version
+from rivermouth.pipelines.session.snapshot_functions import VERSION_TYPES, is_versioned, takes_version
 from rivermouth.pipelines.spec import PythonQuery
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rivermouth.engine.query.query_run import QueryContext, QueryRun
     from rivermouth.pipelines.graph import FlowNode, Node
     from rivermouth.pipelines.running.load import Loaded
+    from rivermouth.pipelines.running.reads import Evaluated
 
 
 def run_snapshots(loaded: Loaded, node: Node, flow: FlowNode, context: QueryContext) -> QueryCounts:
@@ -36,7 +37,9 @@ def run_snapshots(loaded: Loaded, node: Node, flow: FlowNode, context: QueryCont
     """
     counts, query = QueryCounts(), flow.query
     if not isinstance(query, PythonQuery) or not takes_version(query):
-        frame = in_own_session(loaded.workspace.evaluate(query, context.dataset, flow.at)).frame
+        frame = in_own_session(
+            _grown(loaded, node, flow, loaded.workspace.evaluate(query, context.dataset, flow.at))
+        ).frame
         run = opened(loaded, context, frame)
         query_batch.complete_held(frame.sparkSession, run)
         _merge(flow, run, with_computed(frame, node.columns), dt.datetime.now(dt.UTC))
@@ -55,10 +58,17 @@ def run_snapshots(loaded: Loaded, node: Node, flow: FlowNode, context: QueryCont
         evaluated = loaded.workspace.evaluate(PythonQuery(next_frame, query.conf), context.dataset, flow.at)
         if found[0] is None:
             return counts
-        frame = in_own_session(evaluated).frame
+        frame = in_own_session(_grown(loaded, node, flow, evaluated)).frame
         run = opened(loaded, context, frame)
         _merge(flow, run, with_computed(frame, node.columns), found[0][1])
         counts += run.counts
+
+
+def _grown(loaded: Loaded, node: Node, flow: FlowNode, evaluated: Evaluated) -> Evaluated:
+    """A snapshot whose columns the target can take; each may have others."""
+    if node.dataset is not None:
+        loaded.resolver.grow(node, node.dataset, flow, evaluated.frame)
+    return evaluated
 
 
 def _checked(found: Any, flow: FlowNode) -> tuple[DataFrame, Any]:

@@ -1,0 +1,34 @@
+"""Functions that give snapshots: what they take, and what they return."""
+
+from __future__ import annotations
+
+import datetime as dt
+import inspect
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
+
+if TYPE_CHECKING:
+    from rivermouth.pipelines.spec import PythonQuery
+
+VERSION_TYPES: Final[dict[type, T.DataType]] = {
+    int: T.LongType(),
+    str: T.StringType(),
+    dt.datetime: T.TimestampType(),
+    dt.date: T.DateType(),
+}
+"""Of versions of snapshots: the types of the columns that hold them."""
+
+
+def takes_version(query: PythonQuery) -> bool:
+    """Whether the function of snapshots takes the newest version that is known."""
+    try:
+        known = inspect.signature(query.function).parameters.values()
+    except (TypeError, ValueError):  # of a builtin, which has none
+        return False
+    return any(each.kind in {each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD, each.VAR_POSITIONAL} for each in known)
+
+
+def is_versioned(found: Any) -> bool:
+    """Whether a function of snapshots returned a frame and a version that can be kept."""
+    return isinstance(found, tuple) and len(found) == 2 and type(found[1]) in VERSION_TYPES  # noqa: PLR2004 - a pair
