@@ -21,7 +21,7 @@ CREATE OR REFRESH MATERIALIZED VIEW doubled (id BIGINT, twice BIGINT GENERATED A
 AS SELECT id FROM orders;
 
 CREATE OR REFRESH STREAMING TABLE newest (id BIGINT, at TIMESTAMP, month INT GENERATED ALWAYS AS (month(at)));
-CREATE FLOW into_newest AS AUTO CDC INTO newest FROM STREAM(orders) KEYS (id) SEQUENCE BY at;
+CREATE FLOW into_newest AS AUTO CDC INTO newest FROM STREAM(orders) KEYS (id) SEQUENCE BY at COLUMNS id, at;
 """
 PYTHON = """
 from pyspark import pipelines as dp
