@@ -24,6 +24,13 @@ def declared():
 @dp.materialized_view(schema="id string, pair struct<a: int, b: int>, at timestamp, price double, none int")
 def fitting():
     return spark.range(1).selectExpr("id", "named_struct('b', 2, 'a', 1) AS pair", "DATE'2026-01-01' AS at", "1 price")
+
+@dp.temporary_view
+def changes():
+    return files().selectExpr("a AS id", "named_struct('b', 2, 'a', 1) AS pair")
+
+dp.create_streaming_table("keyed", schema="id string, pair struct<a: int, b: int>")
+dp.create_auto_cdc_flow("keyed", "changes", ["id"], "id")
 """
 
 
@@ -34,6 +41,7 @@ def test_they_are_filled_by_name_and_grow_with_a_query_that_is_evaluated_again(f
     (fitting,) = DeltaTable(folder.folder / "lake/default/fitting").to_pyarrow_table().to_pylist()
     assert (fitting["id"], fitting["pair"], str(fitting["at"])[:10]) == ("0", {"a": 1, "b": 2}, "2026-01-01")
     assert (fitting["price"], fitting["none"]) == (1.0, None)
+    assert folder.rows("default.keyed", "id, pair['a'], pair['b']") == [("1", 1, 2)]
     # As where a flow that follows begins again after an error.
     with commands.opened(folder.pipeline(), writes=True) as loaded:
         nodes = {node.name.table: node for node in loaded.graph.nodes}

@@ -245,17 +245,8 @@ def _changes(routed: DataFrame, entry: QueryEntry, run: QueryRun, target: CdcTar
     if target.order.partial:
         rows = rows.withColumn(names.PLACES, _brought(rows, target))
     way_columns = [names.DELETE, names.TRUNCATE, *row_expectations.way_columns(run.context.expectations)]
-    shaped = conformed(rows, target.columns)
-    # Together with what each row does: the two are one projection.
-    expressions = [F.col(name) for name in way_columns]
-    there = {name.lower(): name for name in rows.columns}
-    chosen = [
-        (F.col(quoted(there[each.name.lower()])) if each.name.lower() in there else F.lit(None))
-        .cast(each.dataType)
-        .alias(each.name)
-        for each in shaped.schema
-    ]
-    return rows.select(*chosen, *expressions)
+    ways = rows.select(*way_columns).schema
+    return conformed(rows, T.StructType([*target.columns, *ways]))
 
 
 def _brought(rows: DataFrame, target: CdcTarget) -> Column:
