@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
@@ -15,7 +14,9 @@ from rivermouth.decoding.jvm import jvm_classes
 from rivermouth.errors import FileSchemaNotInferred, first_line
 from rivermouth.pipelines.files import schemas
 from rivermouth.pipelines.files.known_options import FIXED
+from rivermouth.pipelines.files.options import bytes_of
 from rivermouth.pipelines.files.rows import csv_rows
+from rivermouth.ports.internals import sessions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,8 +30,6 @@ MAX_FILES: Final = 1000
 """Of more new files than that the newest are looked at; what only others have is in the rescued data column."""
 _SAMPLE_SIZE: Final = "spark.databricks.cloudfiles.schemainference.samplesize"
 """The start of two settings of Auto Loader, in lower case."""
-_BYTES: Final = re.compile(r"(\d+)\s*([kmgt]?)i?b?", re.IGNORECASE)
-_UNITS: Final = {unit: 1 << (10 * place) for place, unit in enumerate(("", "k", "m", "g", "t"))}
 _CORRUPT: Final = "__corrupt"
 _AS_IS: Final = {"__globPaths__": "false"}
 """Spark's own option for paths that are those of files, whatever signs they have."""
@@ -102,14 +101,13 @@ def sampled(spark: SparkSession, files: Sequence[File]) -> Sequence[File]:
     Raises:
         ValueError: A setting is no number; the text says which.
     """
-    said = {name.lower(): value.strip() for name, value in spark.conf.getAll.items()}
-    most, left = said.get(f"{_SAMPLE_SIZE}.numfiles", str(MAX_FILES)), said.get(f"{_SAMPLE_SIZE}.numbytes", "50gb")
-    size = _BYTES.fullmatch(left)
-    if not most.isdecimal() or int(most) == 0 or size is None:
-        wrong = f"numFiles {most}" if size is not None else f"numBytes {left}"
+    said = {name.lower(): value.strip() for name, value in sessions.all_settings(spark).items()}
+    most, size = said.get(f"{_SAMPLE_SIZE}.numfiles", str(MAX_FILES)), said.get(f"{_SAMPLE_SIZE}.numbytes", "50gb")
+    bytes_left, taken = bytes_of(size), 0
+    if not most.isdecimal() or int(most) == 0 or bytes_left is None:
+        wrong = f"numFiles {most}" if bytes_left is not None else f"numBytes {size}"
         message = f"{wrong} of spark.databricks.cloudFiles.schemaInference.sampleSize is no number of that kind"
         raise ValueError(message)
-    bytes_left, taken = int(size[1]) * _UNITS[size[2].lower()], 0
     for each in reversed(files[-int(most) :]):
         bytes_left -= each.bytes
         if taken and bytes_left < 0:

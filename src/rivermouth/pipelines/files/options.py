@@ -22,7 +22,8 @@ DEFAULT_MAX_FILES: Final = 1000
 _EVOLUTION: Final = ("addNewColumns", "rescue", "failOnNewColumns", "none")
 _MODES: Final = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
 _NO_TIME: Final = re.compile(r"\s*(?:interval\s+)?0+(?:\.0+)?\s*[a-z]*\s*", re.IGNORECASE)
-_BYTES: Final = re.compile(r"[0-9]+\s*[kmgtp]?b?", re.IGNORECASE)
+_BYTES: Final = re.compile(r"([0-9]+)\s*([kmgtp]?)b?", re.IGNORECASE)
+_UNITS: Final = {unit: 1 << (10 * place) for place, unit in enumerate(("", "k", "m", "g", "t", "p"))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,9 +180,15 @@ def _max_files(read: _Given) -> int | None:
     return int(text)
 
 
+def bytes_of(text: str) -> int | None:
+    """The number that a size says, as ``10g`` or ``512 kb``; None where it says none."""
+    found = _BYTES.fullmatch(text.strip())
+    return None if found is None else int(found[1]) * _UNITS[found[2].lower()]
+
+
 def _max_bytes(read: _Given) -> str | None:
     text = read.text("maxBytesPerTrigger")
-    if text is not None and not _BYTES.fullmatch(text.strip()):
+    if text is not None and bytes_of(text) is None:
         raise read.invalid("maxBytesPerTrigger", "it is not a number of bytes", "for example: 10g")
     return text
 

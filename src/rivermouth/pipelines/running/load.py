@@ -76,6 +76,7 @@ def loaded(
         workspace, definitions = opened.enter_context(evaluated(pipeline, spark, state=state, given=given))
         if given is not None:
             definitions = given.definitions(definitions, pipeline.names)
+        definitions = with_known_properties(workspace.session, definitions)
         found = declared(definitions, pipeline.names)
         resolver = Resolver(workspace, found, None if writes else f"{folder}/tables")
         graph = resolver.graph()
@@ -127,4 +128,4 @@ def evaluated(
         if not definitions.datasets and not definitions.sinks:
             shown = ", ".join(pipeline.settings.shown(each) for each in pipeline.settings.files) or "there are none"
             raise NothingDefined(pipeline=pipeline.name, files=shown)
-        yield workspace, with_known_properties(workspace.session, definitions)
+        yield workspace, definitions

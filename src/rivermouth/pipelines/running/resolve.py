@@ -35,7 +35,7 @@ from rivermouth.pipelines.running.output_modes import (
 )
 from rivermouth.pipelines.running.reads import Evaluated, each_once, read_by
 from rivermouth.pipelines.session import lake_tables
-from rivermouth.pipelines.session.dataset_conditions import check_conditions, with_conditions
+from rivermouth.pipelines.session.dataset_conditions import with_conditions
 from rivermouth.pipelines.session.snapshot_functions import VERSION_TYPES, is_versioned, takes_version
 from rivermouth.pipelines.session.table_properties import stored
 from rivermouth.pipelines.sink_columns import check_file_mode, check_once, check_sink_columns
@@ -166,7 +166,6 @@ class Resolver:
         if dataset.kind in VIEWS:
             evaluated = self.workspace.evaluate(flows[0].query, shown, dataset.at)
             dataset = with_conditions(dataset, [evaluated.frame])
-            check_conditions(dataset, [evaluated.frame])
             self.workspace.of_views[name] = evaluated
             return Node(name, "view", dataset, None, flows, evaluated.inputs, evaluated.frame.schema)
         if dataset.kind == "materialized_view" or (dataset.kind == "table" and len(flows) == 1):
@@ -263,7 +262,8 @@ class Resolver:
         else:
             raise SnapshotMissing(at=str(flow.at), flow=flow.name, dataset=self.workspace.names.shown(name))
         span = [each for each in columns if each.name in {START_AT, END_AT}]
-        self._versions[flow.name] = span[0].dataType if span else T.LongType()
+        if span:
+            self._versions[flow.name] = span[0].dataType
         return nullable_columns(T.StructType([each for each in columns if each not in span]))
 
     def _table(
@@ -292,7 +292,6 @@ class Resolver:
             with self.workspace.errors(flow.at, self.workspace.names.shown(name)):
                 check_table_mode(flow, frame, is_alone=len(flows) == 1)
         dataset = with_conditions(dataset, frames)
-        check_conditions(dataset, frames)
         node = Node(name, kind, dataset, None, flows, inputs, columns, location)
         if columns is None:
             return node
@@ -306,13 +305,16 @@ class Resolver:
             return replace(node, location=location)
         return node
 
-    def grow(self, node: Node, dataset: Dataset, flow: FlowNode, frame: DataFrame) -> None:
-        """Gives a table the columns that a query has come to have since the graph was made.
+    def grow(self, node: Node, flow: FlowNode, frame: DataFrame) -> None:
+        """Gives a table the columns that a query has come to have since the graph was made; nothing for a sink.
 
         Raises:
             DefinitionInvalid: The dataset does not declare them, or another flow brings them as another type.
             TableSchemaChanged: The table cannot take them.
         """
+        dataset = node.dataset
+        if dataset is None:
+            return
         brought = self.brought(flow, frame)
         known: T.StructType = node.columns
         columns = known if dataset.schema is not None else united([known, brought]) or known

@@ -23,32 +23,34 @@ def with_conditions(dataset: Dataset, frames: list[DataFrame]) -> Dataset:
     """The dataset with expectations that hold for the rows of its queries, without the names of tables in them.
 
     Raises:
-        DefinitionInvalid: A view has an expectation with dead letters, for which only a table has a place.
+        DefinitionInvalid: A view has an expectation with dead letters, for which only a table has a place. Or Spark
+            cannot evaluate one over these rows.
     """
     said = dataset.expectations
     if dataset.kind in VIEWS and any(each.action == "dead_letter" for each in said):
         detail = "a view has no dead letters"
         fix = "write the expectation at the table that reads the view"
         raise DefinitionInvalid(at=str(dataset.at), definition=f"view {dataset.name}", detail=detail, fix=fix)
-    if not any("." in each.condition for each in said):
-        return dataset
+    if any("." in each.condition for each in said):
+        dataset = _unqualified(dataset, frames)
+    _check(dataset, frames)
+    return dataset
+
+
+def _unqualified(dataset: Dataset, frames: list[DataFrame]) -> Dataset:
     columns, qualified = set[str](), dict[str, set[str]]()
     for frame in frames:
         columns |= {name.lower() for name in frame.columns}
         for table, names in query_plans.qualified_columns(frame).items():
             qualified.setdefault(table, set()).update(names)
     conditions = [
-        replace(each, condition=without_qualifiers(each.condition, columns, qualified, dataset.at)) for each in said
+        replace(each, condition=without_qualifiers(each.condition, columns, qualified, dataset.at))
+        for each in dataset.expectations
     ]
     return replace(dataset, expectations=tuple(conditions))
 
 
-def check_conditions(dataset: Dataset, frames: list[DataFrame]) -> None:
-    """Nothing, if Spark can evaluate the expectations of a dataset over the rows of its queries.
-
-    Raises:
-        DefinitionInvalid: It cannot.
-    """
+def _check(dataset: Dataset, frames: list[DataFrame]) -> None:
     for frame in frames if dataset.expectations else ():
         # Columns of a join that the query hides are not among the rows that are written.
         rows = frame.select("*")

@@ -156,10 +156,14 @@ def _each_once(tried: DataFrame) -> DataFrame:
     """Each dead letter once, also where its record makes several rows: it passes if none of them is refused."""
     told: Any = tried.schema[LETTER].dataType
     whose = [F.col(LETTER)[name] for name in told.names if name not in {ROW, *_WHY}]
-    both, either = F.bool_and, F.bool_or
-    found = [(_PICKED, either), (_PASSES, both), (_DROPPED, both), (_RENEWED, either)]
-    letter = F.max_by(LETTER, F.col(_RENEWED)).alias(LETTER)
-    return tried.groupBy(*whose).agg(letter, *(mark(name).alias(name) for name, mark in found)).select(LETTER, *_MARKS)
+    found = {
+        LETTER: F.max_by(LETTER, _RENEWED),
+        _PICKED: F.bool_or(_PICKED),
+        _PASSES: F.bool_and(_PASSES),
+        _DROPPED: F.bool_and(_DROPPED),
+        _RENEWED: F.bool_or(_RENEWED),
+    }
+    return tried.groupBy(*whose).agg(*(each.alias(name) for name, each in found.items())).select(*found)
 
 
 def _rows(query: RecordQuery, letters: DataFrame) -> DataFrame:

@@ -61,8 +61,7 @@ def evaluated_flow(loaded: Loaded, node: Node, flow: FlowNode) -> Evaluated:
     found = loaded.resolver.evaluated(node.name, flow)
     if found is None:
         found = loaded.workspace.evaluate(flow.query, shown if node.kind != "sink" else node.name.table, flow.at)
-        if node.dataset is not None:
-            loaded.resolver.grow(node, node.dataset, flow, found.frame)
+        loaded.resolver.grow(node, flow, found.frame)
     with loaded.workspace.errors(node.at, shown):
         return replace(found, frame=with_computed(found.frame, node.columns))
 

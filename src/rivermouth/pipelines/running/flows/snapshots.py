@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from rivermouth.engine.query.query_run import QueryContext, QueryRun
     from rivermouth.pipelines.graph import FlowNode, Node
     from rivermouth.pipelines.running.load import Loaded
-    from rivermouth.pipelines.running.reads import Evaluated
 
 
 def run_snapshots(loaded: Loaded, node: Node, flow: FlowNode, context: QueryContext) -> QueryCounts:
@@ -37,9 +36,9 @@ def run_snapshots(loaded: Loaded, node: Node, flow: FlowNode, context: QueryCont
     """
     counts, query = QueryCounts(), flow.query
     if not isinstance(query, PythonQuery) or not takes_version(query):
-        frame = in_own_session(
-            _grown(loaded, node, flow, loaded.workspace.evaluate(query, context.dataset, flow.at))
-        ).frame
+        evaluated = loaded.workspace.evaluate(query, context.dataset, flow.at)
+        loaded.resolver.grow(node, flow, evaluated.frame)
+        frame = in_own_session(evaluated).frame
         run = opened(loaded, context, frame)
         query_batch.complete_held(frame.sparkSession, run)
         _merge(flow, run, with_computed(frame, node.columns), dt.datetime.now(dt.UTC))
@@ -58,17 +57,11 @@ def run_snapshots(loaded: Loaded, node: Node, flow: FlowNode, context: QueryCont
         evaluated = loaded.workspace.evaluate(PythonQuery(next_frame, query.conf), context.dataset, flow.at)
         if found[0] is None:
             return counts
-        frame = in_own_session(_grown(loaded, node, flow, evaluated)).frame
+        loaded.resolver.grow(node, flow, evaluated.frame)
+        frame = in_own_session(evaluated).frame
         run = opened(loaded, context, frame)
         _merge(flow, run, with_computed(frame, node.columns), found[0][1])
         counts += run.counts
-
-
-def _grown(loaded: Loaded, node: Node, flow: FlowNode, evaluated: Evaluated) -> Evaluated:
-    """A snapshot whose columns the target can take; each may have others."""
-    if node.dataset is not None:
-        loaded.resolver.grow(node, node.dataset, flow, evaluated.frame)
-    return evaluated
 
 
 def _checked(found: Any, flow: FlowNode) -> tuple[DataFrame, Any]:
