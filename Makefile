@@ -4,7 +4,7 @@ SHELL := /bin/sh
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
-# An installed uv is used as it is; else one from PyPI is put into .tools, beside nothing else.
+# An installed uv is used as it is; else one from PyPI is put into .tools.
 UV := $(or $(shell command -v uv 2>/dev/null),.tools/bin/uv)
 BIN := .venv/bin
 # Tests import the same modules in many processes: what Python compiles of them is kept, also where the shell says no.

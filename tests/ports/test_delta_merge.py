@@ -219,10 +219,11 @@ SECOND = {
 def test_who_comes_second_is_refused(other, way, spark, tmp_path, monkeypatch):
     place = made(spark, tmp_path / "t")
     for number in (1, 2, 3):
-        carry(spark, place, [(each, "k", 0, number, False) for each in range(number * 10)], number)
+        carry(spark, place, [(each + number * 10, "k", 0, 1, False) for each in range(10)], number)
+    assert len(DeltaTable(place).file_uris()) > 1  # so that OPTIMIZE has something to do
     statements = {
-        "append": f"INSERT INTO delta.`{place}` VALUES (5, 'won', 0, 90)",
-        "delete": f"DELETE FROM delta.`{place}` WHERE id = 5",
+        "append": f"INSERT INTO delta.`{place}` VALUES (15, 'won', 0, 90)",
+        "delete": f"DELETE FROM delta.`{place}` WHERE id = 15",
         "optimize": f"OPTIMIZE delta.`{place}`",
     }
 
@@ -231,12 +232,12 @@ def test_who_comes_second_is_refused(other, way, spark, tmp_path, monkeypatch):
         if other in statements:
             theirs.sql(statements[other]).collect()
         else:
-            carry(theirs, place, [(5, "won", 0, 90, False)], 4)
+            carry(theirs, place, [(15, "won", 0, 90, False)], 4)
 
     meanwhile(monkeypatch, act)
     before = found(place)
     with merging_by(way), pytest.raises(SECOND[other]):
-        carry(spark, place, [(5, "lost", 0, 99, False), (77, "lost", 0, 99, False)], 4)
+        carry(spark, place, [(15, "lost", 0, 99, False), (77, "lost", 0, 99, False)], 4)
     assert [row for row in found(place) if row[1] == "lost"] == []
     assert len(found(place)) == len(before) + {"append": 1, "delete": -1}.get(other, 0)
 
