@@ -62,3 +62,20 @@ def test_they_are_filled_by_name_and_grow_with_a_query_that_is_evaluated_again(f
     folder.write("src/a.py", PYTHON.partition("@dp.table(schema")[0])
     assert {name: each.error for name, each in folder.run().items() if each.error} == {}
     assert sorted(folder.rows("default.free"), key=str) == [("1", None, None), ("2", None, "3")]
+
+
+def test_a_plan_knows_the_schema_that_is_kept_and_changes_nothing(folder):
+    place = folder.folder / "kept"
+    options = f'.option("cloudFiles.schemaLocation", {str(place)!r}).option("cloudFiles.inferColumnTypes", "true")'
+    folder.write("src/a.py", PYTHON.partition("@dp.table(schema")[0].replace('.load("in")', f'{options}.load("in")'))
+    folder.feed("in/1.json", {"a": 1})
+    folder.plan()
+    assert not place.exists()
+    assert {name: each.error for name, each in folder.run().items() if each.error} == {}
+    before = {file: file.read_text() for file in place.rglob("*.json")}
+    # What the first file says of its type is kept: the text is rescued.
+    folder.feed("in/2.json", {"a": "x", "b": 2})
+    folder.plan()
+    assert {file: file.read_text() for file in place.rglob("*.json")} == before != {}
+    assert {name: each.error for name, each in folder.run().items() if each.error} == {}
+    assert {row[0] for row in folder.rows("default.free")} == {1, None}

@@ -59,10 +59,12 @@ class KeptSchema:
     Attributes:
         spark: Has the access to it.
         folder: Below which it is.
+        writes: Whether it is changed; else ``write`` and ``keep_existing`` do nothing.
     """
 
     spark: SparkSession
     folder: str
+    writes: bool = True
 
     def read(self) -> Kept | None:
         """What is kept; None before the first start."""
@@ -75,6 +77,8 @@ class KeptSchema:
 
     def write(self, kept: Kept) -> None:
         """Keeps it."""
+        if not self.writes:
+            return
         told: dict[str, Any] = {"shape": kept.shape.jsonValue(), "partitions": kept.partitions.jsonValue()}
         told |= {"seen_ms": kept.seen_ms, "newest": list(kept.newest)}
         files_for(self.folder, self.spark).write(self._path(_SCHEMA), json.dumps(told, indent=1) + "\n")
@@ -86,6 +90,8 @@ class KeptSchema:
 
     def keep_existing(self, paths: list[str]) -> None:
         """Keeps the addresses of the files that are there at the first start."""
+        if not self.writes:
+            return
         files_for(self.folder, self.spark).write(self._path(_EXISTING), "".join(f"{path}\n" for path in paths))
 
     def _path(self, name: str) -> str:

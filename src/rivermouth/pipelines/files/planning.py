@@ -45,11 +45,13 @@ class FileSite:
         state_folder: Below which the schema and what else is known of the source is kept from start to start.
         paths: By prefix of a path that only Databricks knows, the folder that is read in its place.
         at: Where the source is written.
+        writes: Whether what is known of the source is kept; a plan only reads it.
     """
 
     state_folder: str
     paths: Mapping[str, str] = field(default_factory=dict)
     at: SourceLine | None = None
+    writes: bool = True
 
     @property
     def place(self) -> str | None:
@@ -198,8 +200,10 @@ class Planner:
     def _place(self) -> KeptSchema:
         own = self.options.schema_location
         if own is not None:
-            return KeptSchema(self.spark, resolved(own, self.site.paths, self.site.place))
-        return KeptSchema(self.spark, default_folder(self.site.state_folder, self.path, self.options.format))
+            folder = resolved(own, self.site.paths, self.site.place)
+        else:
+            folder = default_folder(self.site.state_folder, self.path, self.options.format)
+        return KeptSchema(self.spark, folder, self.site.writes)
 
     def _checked(self, plan: Plan) -> Plan:
         check = {"json": json_rows.check, "csv": csv_rows.check}.get(self.options.format)

@@ -23,7 +23,6 @@ from rivermouth.pipelines.running.workspace import Workspace
 from rivermouth.pipelines.session.avro_functions import AvroFunctions, with_registry
 from rivermouth.pipelines.session.table_properties import with_known_properties
 from rivermouth.ports.internals.sessions import standing_in
-from rivermouth.ports.lake.lake_files import files_for
 from rivermouth.ports.spark.worker_modules import worker_modules
 
 if TYPE_CHECKING:
@@ -72,8 +71,10 @@ def loaded(
     """
     with ExitStack() as opened:
         folder = opened.enter_context(tempfile.TemporaryDirectory(prefix="rivermouth-pipeline-"))
-        state = f"{pipeline.state}/schemas" if writes else f"{folder}/schemas"
-        workspace, definitions = opened.enter_context(evaluated(pipeline, spark, state=state, given=given))
+        state = f"{pipeline.state}/schemas"
+        workspace, definitions = opened.enter_context(
+            evaluated(pipeline, spark, state=state, keeps=writes, given=given)
+        )
         if given is not None:
             definitions = given.definitions(definitions, pipeline.names)
         definitions = with_known_properties(workspace.session, definitions)
@@ -86,7 +87,7 @@ def loaded(
 
 @contextmanager
 def evaluated(
-    pipeline: Pipeline, spark: SparkSession, *, state: str, given: GivenSources | None = None
+    pipeline: Pipeline, spark: SparkSession, *, state: str, keeps: bool = True, given: GivenSources | None = None
 ) -> Iterator[tuple[Workspace, Definitions]]:
     """The workspace of a pipeline, and what its files define; in the block its modules can be imported.
 
@@ -94,6 +95,7 @@ def evaluated(
         pipeline: The pipeline.
         spark: The session whose context it uses.
         state: The folder in which sources of files keep what they know.
+        keeps: Whether they write there; else they only read it.
         given: What a test gives in the place of sources.
 
     Raises:
@@ -102,8 +104,7 @@ def evaluated(
     """
     with ExitStack() as opened:
         registry = Registry(pipeline.settings.folder)
-        files = files_for(pipeline.project.lake, spark)
-        workspace = Workspace(pipeline, spark, files, registry, state=state, given=given)
+        workspace = Workspace(pipeline, spark, registry, state=state, keeps=keeps, given=given)
         dbutils = DbUtils(lambda: workspace.session, pipeline.project.environ, pipeline.configuration, pipeline.located)
         registry.secret = dbutils.secrets.get
         opened.enter_context(output_apart())

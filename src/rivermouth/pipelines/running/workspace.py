@@ -42,6 +42,7 @@ from rivermouth.ports.internals import settings as internals
 from rivermouth.ports.internals.query_plans import with_fresh_files
 from rivermouth.ports.kafka.kafka_ends import KafkaEnds
 from rivermouth.ports.kafka.kafka_source import FETCHES
+from rivermouth.ports.lake.lake_files import files_for
 from rivermouth.rows import row_expectations
 
 if TYPE_CHECKING:
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     from rivermouth.pipelines.running.given import GivenSources
     from rivermouth.pipelines.running.pipeline import Pipeline
     from rivermouth.pipelines.sql.rewrite import Rewritten
-    from rivermouth.ports.lake.lake_files import LakeFiles
 
 
 # As of flows: long expressions over many columns, as AUTO CDC has them, would be planned for minutes.
@@ -80,9 +80,9 @@ class Workspace(Reader):
     Args:
         pipeline: The pipeline.
         spark: The session whose context it uses.
-        files: The files of the lake.
         registry: What the pipeline's files define, and where.
         state: The folder in which sources of files keep what they know.
+        keeps: Whether they write there; else they only read it.
         given: What a test gives in the place of sources.
     """
 
@@ -90,22 +90,22 @@ class Workspace(Reader):
         self,
         pipeline: Pipeline,
         spark: SparkSession,
-        files: LakeFiles,
         registry: Registry,
         *,
         state: str,
+        keeps: bool = True,
         given: GivenSources | None = None,
     ) -> None:
         self.pipeline = pipeline
         self.names = pipeline.names
         self.params = pipeline.configuration
-        self.files_of_lake = files
+        self.files_of_lake = files_for(pipeline.project.lake, spark)
         self.registry = registry
         self.session = PipelineSession(spark, self)
         self.kafka_ends = KafkaEnds(self.session)
         self.lock = threading.RLock()
         self.nodes: Nodes | None = None
-        self._state = state
+        self._state, self._keeps = state, keeps
         self._given = given
         self.of_views: dict[TableName, Evaluated] = {}
         """Queries of views, kept while the graph is made."""
@@ -338,7 +338,7 @@ class Workspace(Reader):
         """Where the source of files belongs that the query reads which is evaluated now."""
         reads = self._reads[-1] if self._reads else None
         folder = f"{self._state}/{(reads.dataset if reads else 'query').replace('/', '_')}"
-        return FileSite(folder, self.pipeline.paths, reads.at if reads else None)
+        return FileSite(folder, self.pipeline.paths, reads.at if reads else None, self._keeps)
 
     def located(self, path: str) -> str:
         """See ``Catalogue``."""
