@@ -14,12 +14,12 @@ KEEPS_BYTECODE := env -u PYTHONDONTWRITEBYTECODE
 WORKERS ?= $(if $(PYTEST),0,3)
 LONG_WORKERS ?= $(if $(PYTEST),0,2)
 
-.PHONY: help setup demo test long crashes databases audit check format lock docs bench clean
+.PHONY: help setup demo test long crashes databases audit check format lock docs bench clean always
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: .venv/.jars ## Bring uv, the locked environment, the jars and, if need be, Java
+setup: src/rivermouth/ports/rivermouth.jar ## Bring uv, the locked environment, the jars and, if need be, Java; compile src/java
 
 demo: setup ## Carry a topic of a broker of its own into a table, and show it
 	$(BIN)/rivermouth demo
@@ -55,7 +55,6 @@ check: setup ## Everything but the tests: style, types, floors, lock
 	$(BIN)/python -m tools.spark_internals
 	$(BIN)/python -m tools.sizes
 	$(BIN)/python tools/docs_reference.py --check
-	$(BIN)/python -m tools.build_jar --check
 	$(UV) lock --check
 
 format: setup ## Write what the formatter and the linter can mend by themselves
@@ -87,9 +86,10 @@ clean: ## Remove what was made here; downloaded jars stay in the user's cache
 	  echo "$(PYTHON) has neither pip nor venv: install one of them, or uv" >&2; exit 1; \
 	fi
 
-# Compiled here once: where Python keeps no bytecode, every process would compile PySpark and pandas anew, for 3 s.
+# Bytecode once: where Python keeps none, every process would compile PySpark and pandas again, for 3 s. src/java is not
+# compiled by the hook of the build, which would need an environment of its own, but below.
 .venv/.locked: pyproject.toml uv.lock $(if $(findstring .tools,$(UV)),| $(UV))
-	$(UV) sync --locked --all-extras --compile-bytecode
+	HATCH_BUILD_NO_HOOKS=true $(UV) sync --locked --all-extras --compile-bytecode
 	@touch $@
 
 # An environment without the package: what renders pages is in no other one.
@@ -101,6 +101,10 @@ clean: ## Remove what was made here; downloaded jars stay in the user's cache
 	$(BIN)/rivermouth jars fetch
 	$(BIN)/python -m rivermouth.ports.java
 	@touch $@
+
+# Nothing is done where the jar has the hash of the sources, whatever the times of the files are.
+src/rivermouth/ports/rivermouth.jar: .venv/.jars always
+	@$(BIN)/python -m tools.java_sources || $(BIN)/python -m tools.build_jar
 
 # Spark's JVM starts in less time with it, and the tests start it often. Not every Java makes one; tests run without it.
 .venv/.classes: .venv/.jars src/rivermouth/ports/rivermouth.jar

@@ -1,8 +1,7 @@
 """Compile ``src/java`` into ``src/rivermouth/ports/rivermouth.jar``: the classes that Spark's JVM loads.
 
-With the compiler of the lock, so that no JDK is needed, against PySpark's jars and the locked Delta. The jar is
-under version control, so that an installation needs no Java and no compiler; ``--check`` tells whether it is what the
-sources give.
+With the compiler of the lock, so that no JDK is needed, against PySpark's jars and the locked Delta. Nothing is done
+where the jar was compiled from these sources. ``make setup`` and the build of a wheel do it.
 
     .venv/bin/python -m tools.build_jar
 """
@@ -15,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -23,8 +21,8 @@ import pyspark
 
 from rivermouth.ports import java
 from rivermouth.ports.spark import jars
+from tools import java_sources
 
-SOURCES: Final = Path(__file__).parents[1] / "src/java"
 # The oldest Java that rivermouth takes.
 RELEASE: Final = "17"
 # Of PySpark's own jars.
@@ -51,25 +49,33 @@ NEEDED: Final = (
 EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Writes or checks the jar; a build of the same sources is the same file, byte for byte."""
+def main() -> None:
+    """Writes the jar; a build of the same sources is the same file, byte for byte.
+
+    Guarantees:
+        Run twice: the second does nothing. Stopped half-way: the jar is the old one, or is missing.
+    """
+    if java_sources.compiled():
+        return
+    built = build()
+    part = java_sources.JAR.with_suffix(f".{os.getpid()}.part")
+    part.write_bytes(built)
+    part.replace(java_sources.JAR)
+    print(f"{java_sources.JAR.name}: {len(built):,} bytes")
+
+
+def build() -> bytes:
+    """The content of the jar."""
     with tempfile.TemporaryDirectory() as folder:
         _compile(Path(folder))
-        built = _jar(Path(folder))
-    if "--check" in arguments:
-        if not jars.OURS.is_file() or jars.OURS.read_bytes() != built:
-            print(f"{jars.OURS.name} is not what src/java gives: python -m tools.build_jar", file=sys.stderr)
-            return 1
-        return 0
-    jars.OURS.write_bytes(built)
-    print(f"{jars.OURS.name}: {len(built):,} bytes")
-    return 0
+        return _jar(Path(folder))
 
 
 def _jar(classes: Path) -> bytes:
     content = io.BytesIO()
     # Not deflated: the libraries that do it differ in their bytes.
     with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as jar:
+        jar.writestr(zipfile.ZipInfo(java_sources.ENTRY, EPOCH), java_sources.sha256())
         for path in sorted(classes.rglob("*.class")):
             jar.writestr(zipfile.ZipInfo(path.relative_to(classes).as_posix(), EPOCH), path.read_bytes())
     return content.getvalue()
@@ -84,7 +90,7 @@ def shipped() -> list[Path]:
 def _compile(classes: Path) -> None:
     (compiler,) = jars.classpath("compiler")
     needed = [*shipped(), *jars.classpath("spark"), *jars.classpath("s3")]
-    sources = sorted(str(path) for path in SOURCES.rglob("*.java"))
+    sources = [str(path) for path in java_sources.files()]
     options = ["-source", RELEASE, "-target", RELEASE, "-encoding", "UTF-8", "-failOnWarning", "-proc:none"]
     paths = ["-classpath", os.pathsep.join(map(str, needed)), "-d", str(classes)]
     command = [str(java.find().executable), "-jar", str(compiler), *options, *paths, *sources]
@@ -94,4 +100,4 @@ def _compile(classes: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main()

@@ -148,6 +148,19 @@ def test_the_wheel_holds_the_whole_package(wheel):
     assert held == {str(path.relative_to(PACKAGE.parent)): path.read_bytes() for path in files}
 
 
+@pytest.mark.long
+def test_a_wheel_of_a_clone_has_the_jar_that_its_java_sources_give(tmp_path):
+    clone = tmp_path / "clone"
+    for name in ("src", "tools"):
+        shutil.copytree(ROOT / name, clone / name, ignore=shutil.ignore_patterns("rivermouth.jar", "__pycache__"))
+    for name in ("pyproject.toml", "LICENSE"):
+        shutil.copy(ROOT / name, clone / name)
+    uv("build", "--wheel", "--out-dir", tmp_path, clone)
+    [wheel] = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as found:
+        assert found.read("rivermouth/ports/rivermouth.jar") == (PACKAGE / "ports/rivermouth.jar").read_bytes()
+
+
 def test_every_record_is_where_an_oracle_says(either):
     folder, done = either
     zeek, events = list(zeek_records()), list(github_records())

@@ -6,8 +6,9 @@ import shutil
 
 import pyspark
 import pytest
+from tools import java_sources
 
-from rivermouth.errors import JarChecksum, JarsMissing
+from rivermouth.errors import JarChecksum, JarNotCompiled, JarsMissing
 from rivermouth.ports.spark import jars
 
 
@@ -131,4 +132,26 @@ def test_a_spoiled_copy_is_refused(repository):
 def test_the_lock_is_package_data():
     assert (
         json.loads((jars.importlib.resources.files("rivermouth.ports") / "jars.lock.json").read_text())["format"] == 1
+    )
+
+
+def test_our_own_jar_is_compiled_from_these_sources(tmp_path, monkeypatch):
+    assert java_sources.compiled(), "make setup"
+    changed = shutil.copytree(java_sources.FOLDER, tmp_path / "java")
+    for path in changed.rglob("SinglePass.java"):
+        path.write_text(path.read_text() + "\n")
+    monkeypatch.setattr(java_sources, "ROOT", tmp_path)
+    monkeypatch.setattr(java_sources, "FOLDER", changed)
+    monkeypatch.setattr(java_sources, "_OTHERS", ())
+    assert not java_sources.compiled()
+
+
+def test_a_clone_without_it(repository, tmp_path, monkeypatch):
+    monkeypatch.setattr(jars, "OURS", tmp_path / "rivermouth.jar")
+    with pytest.raises(JarNotCompiled) as caught:
+        jars.for_spark()
+    assert str(caught.value) == (
+        f"[JAR_NOT_COMPILED] {tmp_path}/rivermouth.jar is missing: the Java sources of this clone were not compiled; "
+        "no Spark was started\n"
+        "  hint: make setup"
     )

@@ -51,6 +51,14 @@ class JarChecksum(RivermouthError):
     hint = "remove the copy, then: rivermouth jars fetch"
 
 
+class JarNotCompiled(RivermouthError):
+    """A clone whose ``src/java`` was not compiled."""
+
+    code = "JAR_NOT_COMPILED"
+    what = "{file} is missing: the Java sources of this clone were not compiled; no Spark was started"
+    hint = "make setup"
+
+
 class BundleUnusable(RivermouthError):
     """A bundle of jars that cannot be written, or that does not hold what this version needs."""
 

@@ -122,7 +122,7 @@ def _content(found: Java) -> str:
         importlib.metadata.version("pyspark"),
         os.environ.get(jars.FOLDER_VARIABLE, ""),
         *(jar.sha256 for jar in jars.locked()["spark"]),
-        hashlib.sha256(jars.OURS.read_bytes()).hexdigest(),
+        hashlib.sha256(jars.ours().read_bytes()).hexdigest(),
         repr(jars.written()),
     )
 

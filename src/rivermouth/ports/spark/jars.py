@@ -21,7 +21,7 @@ from urllib.request import url2pathname
 import pooch
 from rich.console import Console
 
-from rivermouth.errors import JarChecksum, JarsMissing
+from rivermouth.errors import JarChecksum, JarNotCompiled, JarsMissing
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -32,7 +32,7 @@ FOLDER_VARIABLE: Final = "RIVERMOUTH_JARS_DIR"
 MIRROR_VARIABLE: Final = "RIVERMOUTH_MAVEN_URL"
 
 OURS: Final = Path(__file__).parents[1] / "rivermouth.jar"
-"""Our own classes for Spark's JVM, compiled from ``src/java`` by ``tools/build_jar.py``."""
+"""Our own classes for Spark's JVM. ``tools/build_jar.py`` compiles them from ``src/java``; a wheel has them."""
 
 S3: Final = "s3"
 DRIVERS: Final = "drivers"
@@ -110,6 +110,17 @@ def classpath(group: str, *, fetch: bool = True) -> list[Path]:
     return [_verified(jar) for jar in wanted]
 
 
+def ours() -> Path:
+    """``OURS``, which is there.
+
+    Raises:
+        JarNotCompiled: It is not: this is a clone without ``make setup``.
+    """
+    if not OURS.is_file():
+        raise JarNotCompiled(file=OURS)
+    return OURS
+
+
 def for_spark(schemes: Collection[str] = ()) -> list[Path]:
     """All that Spark's JVM loads beside its own jars: those of the lock, and ours.
 
@@ -119,11 +130,12 @@ def for_spark(schemes: Collection[str] = ()) -> list[Path]:
     Raises:
         JarsMissing: At least one is neither there nor to be had.
         JarChecksum: A file has another content than the lock says.
+        JarNotCompiled: Ours is missing.
 
     Guarantees:
         As ``classpath``.
     """
-    return [*classpath("spark"), OURS, *(classpath(S3) if "s3a" in schemes else [])]
+    return [*classpath("spark"), ours(), *(classpath(S3) if "s3a" in schemes else [])]
 
 
 def groups_to_run() -> list[str]:
@@ -147,7 +159,7 @@ def fetch_all() -> list[Path]:
 def written() -> list[tuple[int, int]]:
     """Bytes and time of writing, in seconds, of the files of ``for_spark`` that are there; a JVM compares them."""
     there = [path for jar in locked()["spark"] if (path := _present(jar)) is not None]
-    return [(found.st_size, int(found.st_mtime)) for found in (path.stat() for path in (*there, OURS))]
+    return [(found.st_size, int(found.st_mtime)) for found in (path.stat() for path in (*there, ours()))]
 
 
 def _present(jar: Jar) -> Path | None:
