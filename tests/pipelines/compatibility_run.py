@@ -347,6 +347,17 @@ RUN: tuple[Item, ...] = (
     ),
     Item(
         "C",
+        "names of notebooks without an import: `sql`, `table`, `udf`, `getArgument`, `df.display()`",
+        "import dlt\nplus = udf(lambda x: x + 1, 'bigint')\nsql('SELECT 1').display()\n"
+        "dbutils.fs.cp('listed/one.txt', 'listed/copy/two.txt')\ndbutils.fs.mv('listed/copy', 'moved', recurse=True)\n"
+        "NAMES = [each.name for each in dbutils.fs.ls('moved')]\n@dlt.table\n"
+        "def r58():\n    return sql('SELECT 1 AS n').select(plus('n').alias('n'))\n"
+        "@dlt.table\ndef r59():\n    return table('r58').selectExpr(f\"'{NAMES[0]}' AS name\", 'n')\n",
+        {"r58": ("n", [(2,)]), "r59": ("name, n", [("two.txt", 2)])},
+        files={"listed/one.txt": "1"},
+    ),
+    Item(
+        "C",
         "writes inside of a definition",
         "import dlt\nimport pathlib\nFOLDER = str(pathlib.Path(__file__).parent.parent / 'written')\n"
         "@dlt.table\ndef r46():\n    spark.range(2).write.mode('overwrite').parquet(FOLDER)\n"

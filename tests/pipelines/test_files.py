@@ -302,7 +302,7 @@ def test_which_files_are_read(folder):
     assert_files_of_a_batch(folder)
     new = {"format": "json", "includeExistingFiles": "false", "maxFilesPerTrigger": "1", "inferColumnTypes": "true"}
     assert folder.run(folder.stream(new)) == []
-    folder.put("day=2026-02-01/hour=1/e.json", '{"id": 4}', changed_s=1_600_000_000)
+    folder.put("day=2026-02-01/hour=1/2026-02-01T10:00:00.json", '{"id": 4}', changed_s=1_600_000_000)
     assert ids_of(folder.run(folder.stream({**new, "maxFilesPerTrigger": "2"}))) == [4]
     # A file that has this name already was there.
     assert ids_of(folder.run(folder.stream(new), checkpoint="fresh")) == [4]
@@ -314,7 +314,7 @@ def ids_of(found):
 
 def assert_files_of_a_batch(folder):
     folder.put("day=2026-01-31/hour=07/a.json", '{"id": 1}', changed_s=1_700_000_000)
-    folder.put("day=2026-01-31/hour=08/b b.json", '{"id": 2}', changed_s=1_700_000_100)
+    folder.put("day=2026-01-31/hour=08/b 12:30.json", '{"id": 2}', changed_s=1_700_000_100)
     folder.put("day=__HIVE_DEFAULT_PARTITION__/hour=9/c.txt", '{"id": 3}', changed_s=1_700_000_200)
     folder.put("_hidden/d.json", '{"id": 9}')
     every = folder.batch({"format": "json"})

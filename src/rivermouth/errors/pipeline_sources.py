@@ -61,6 +61,14 @@ class FileSourceUnreadable(RivermouthError):
     hint = "check the address and the credentials of the source"
 
 
+class FilesOfBatchGone(RivermouthError):
+    """Files that a batch was planned with are gone before it was written."""
+
+    code = "FILES_OF_BATCH_GONE"
+    what = "flow {flow}: {count} of the files of its next batch are gone, the first is {file}; the batch was not written"
+    hint = "put them back, or give the source the option ignoreMissingFiles: true; then they count as read, without rows"
+
+
 class FileSchemaInvalid(RivermouthError):
     """The schema that is given for files cannot be used."""
 

@@ -14,13 +14,14 @@ from rivermouth.domain.delta.table_transaction import TableTransaction
 from rivermouth.domain.query.kafka_size import kafka_size
 from rivermouth.engine.query.query_events import BatchKnown, BatchWritten
 from rivermouth.engine.query.query_table import conformed
-from rivermouth.errors import CountsDisagree
+from rivermouth.errors import CountsDisagree, FilesOfBatchGone
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.delta_merge import merge
 from rivermouth.ports.internals.expressions import is_of_the_day
 from rivermouth.ports.internals.observed import Observed
 from rivermouth.ports.internals.persisted import held_bytes
 from rivermouth.ports.internals.prepared_plan import Prepared
+from rivermouth.ports.internals.query_plans import missing_files
 from rivermouth.ports.lake.query_checkpoint import FixedOffsets
 from rivermouth.rows import envelope, row_expectations
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
 
     from rivermouth.domain.query.query_entry import QueryCounts, QueryEntry
@@ -183,15 +185,30 @@ def sourced(frame: DataFrame, entry: QueryEntry, run: QueryRun) -> tuple[DataFra
     """The rows of a batch, and its entry; few records of Kafka are in few tasks, and so in few files.
 
     The names of the files that the batch reads are kept, before its rows are committed.
+
+    Raises:
+        FilesOfBatchGone: Some of them are not there any more.
     """
     checkpoint = run.context.checkpoint
     before = checkpoint.offsets(entry.batch_id - 1) if entry.batch_id > 0 else ()
     found = checkpoint.files_of(entry.offsets, before)
     if found:
         run.context.step("files")
+        check_files(frame.sparkSession, run.query, entry.flow)
         run.context.source_files.add(frame.sparkSession, entry.flow, entry.number, found)
     size = None if run.stateful or found else kafka_size(before, entry.offsets)
     return frame if size is None else envelope.coalesced(frame, *size), entry.with_files(len(found))
+
+
+def check_files(spark: SparkSession, query: StreamingQuery | None, flow: str) -> None:
+    """Nothing, if all files of the batch that a query carries are there.
+
+    Raises:
+        FilesOfBatchGone: Some are gone since the batch was planned.
+    """
+    gone = [] if query is None else missing_files(spark, query)
+    if gone:
+        raise FilesOfBatchGone(flow=flow, count=len(gone), file=gone[0])
 
 
 def held(routed: DataFrame, run: QueryRun, entry: QueryEntry) -> QueryEntry:
@@ -255,6 +272,7 @@ def complete_dead_letters(frame: DataFrame, run: QueryRun) -> None:
         run: The flow.
     """
     if lacks_dead_letters(frame.sparkSession, run) and not write_held(frame.sparkSession, run):
+        check_files(frame.sparkSession, run.query, run.context.flow)
         write_dead_letters(row_expectations.route(frame, run.context.expectations), run)
 
 

@@ -11,6 +11,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from rivermouth.domain.query.query_entry import QueryCounts
+from rivermouth.engine.query.query_batch import check_files
 from rivermouth.engine.query.query_events import SinkWritten
 from rivermouth.engine.query.streaming import TriggerReports, cause, trigger_of, until_ended
 from rivermouth.errors import CheckpointOfAnotherFlow, QueryFailed, RivermouthError, SinkPositionLost
@@ -20,6 +21,7 @@ from rivermouth.rows.columns.aggregates import Aggregate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from rivermouth.engine.query.query_run import QueryContext
 
@@ -83,13 +85,15 @@ def run_sink_query(
     else:
         trigger = trigger_of(interval_s)
     stream = stream.trigger(**trigger)
-    called = None if writer.function is None else _Called(writer.function, context.step)
+    called = None if writer.function is None else _Called(writer.function, context)
     if called is not None:
         stream = stream.foreachBatch(called)
     else:
         stream = stream.format(writer.format or "").options(**writer.options)
     try:
         query = stream.start()
+        if called is not None:
+            called.started(query)
         reports = TriggerReports(query)
         try:
             until_ended(query, stopping, reports.look)
@@ -115,19 +119,28 @@ class _Called:
         read: Rows of the batches. Spark counts them again in each action of the function.
     """
 
-    def __init__(self, function: Callable[[DataFrame, int], Any], step: Callable[[str], None]) -> None:
+    def __init__(self, function: Callable[[DataFrame, int], Any], context: QueryContext) -> None:
         self._function = function
-        self._step = step
+        self._context = context
+        self._query: StreamingQuery | None = None
+        self._ready = threading.Event()
         self.failure: BaseException | None = None
         self.read = 0
 
+    def started(self, query: StreamingQuery) -> None:
+        """The query whose batches these are."""
+        self._query = query
+        self._ready.set()
+
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        self._ready.wait()
         try:
-            self._step("sink")
+            self._context.step("sink")
+            check_files(frame.sparkSession, self._query, self._context.flow)
             observed = ObservedStream(frame, _ALL)
             self._function(observed.rows, batch_id)
             self.read += observed.get()["read"]
-            self._step("sink_written")
+            self._context.step("sink_written")
         except BaseException as error:
             self.failure = self.failure or error
             raise

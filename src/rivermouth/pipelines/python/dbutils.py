@@ -127,6 +127,22 @@ class _FileSystem:
         files, target = self._open(path)
         return bool(files.delete(target, recurse))
 
+    def cp(self, from_: str, to: str, recurse: bool = False) -> bool:
+        """Copies a file; with ``recurse`` a folder."""
+        return self._copied(from_, to, recurse=recurse, moves=False)
+
+    def mv(self, from_: str, to: str, recurse: bool = False) -> bool:
+        """Moves a file; with ``recurse`` a folder."""
+        return self._copied(from_, to, recurse=recurse, moves=True)
+
+    def _copied(self, source: str, target: str, *, recurse: bool, moves: bool) -> bool:
+        (files, found), (others, place) = self._open(source), self._open(target)
+        if files.getFileStatus(found).isDirectory() and not recurse:
+            raise IsADirectoryError(source)
+        spark = self._spark()
+        copy = java_class(spark, "org.apache.hadoop.fs.FileUtil").copy
+        return bool(copy(files, found, others, place, moves, sessions.hadoop_conf(spark)))
+
     def head(self, file: str, maxBytes: int = 65536) -> str:  # noqa: N803
         """The first bytes of a file as text."""
         files, target = self._open(file)

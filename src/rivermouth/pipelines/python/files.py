@@ -144,7 +144,3 @@ def _notebook(path: Path) -> Path | None:
         if candidate.is_file():
             return candidate.resolve()
     return None
-
-
-def silent(*_values: Any, **_options: Any) -> None:
-    """``display``: nothing is shown in a run."""

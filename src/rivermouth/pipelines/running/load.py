@@ -13,8 +13,9 @@ from pyspark.sql import SparkSession
 from rivermouth.errors import NothingDefined
 from rivermouth.pipelines.graph import Declared, Graph, declared
 from rivermouth.pipelines.python.dbutils import DbUtils
-from rivermouth.pipelines.python.files import Evaluation, silent
+from rivermouth.pipelines.python.files import Evaluation
 from rivermouth.pipelines.python.modules import importable
+from rivermouth.pipelines.python.notebook_names import frames_with_display, notebook_names
 from rivermouth.pipelines.python.printed import output_apart
 from rivermouth.pipelines.python.registry import Registry
 from rivermouth.pipelines.python.user_modules import importing
@@ -113,13 +114,8 @@ def evaluated(
         user_folders = opened.enter_context(importing(pipeline.root, pipeline.settings.files))
         share = opened.enter_context(worker_modules(spark))
         opened.enter_context(standing_in(workspace.session))
-        names = {
-            "spark": workspace.session,
-            "sc": workspace.session.sparkContext,
-            "dbutils": dbutils,
-            "display": silent,
-            "displayHTML": silent,
-        }
+        opened.enter_context(frames_with_display())
+        names = notebook_names(workspace.session, dbutils)
         opened.enter_context(importable(names))
         evaluation = Evaluation(pipeline.settings.folder, names, pipeline.configuration, registry)
         share(user_folders())

@@ -32,6 +32,7 @@ _STATEFUL: Final = (
 
 
 _BATCH_PART: Final = "rivermouth.internals.plan.BatchPart"
+_MISSING_FILES: Final = "rivermouth.internals.files.MissingFiles"
 _FRESH_FILES: Final = "rivermouth.internals.plan.FreshFiles"
 _UNCHECKED: Final = {"spark.sql.streaming.unsupportedOperationCheck": "false"}
 # Of the metadata of columns: the watermark's delay, and that a column is a window.
@@ -128,6 +129,19 @@ def part_of_batch(spark: SparkSession, query: StreamingQuery, alias: str) -> Dat
     if part is None:
         raise LookupError(alias)
     return ClassicDataFrame(part, spark)
+
+
+def missing_files(spark: SparkSession, query: StreamingQuery) -> list[str]:
+    """Files of the batch that a query carries now that were planned and are not there; Spark leaves them out.
+
+    Those of sources with ``ignoreMissingFiles`` are not among them.
+
+    Args:
+        spark: The session of the batch's frame.
+        query: The query; its batch is at work.
+    """
+    java: Any = query._jsq  # noqa: SLF001 - PySpark has no public way to the query in the JVM
+    return [*java_class(spark, _MISSING_FILES).of(java, java_session(spark))]
 
 
 def over_rows(frame: DataFrame, alias: str, rows: DataFrame) -> DataFrame:
