@@ -65,8 +65,12 @@ class FilesOfBatchGone(RivermouthError):
     """Files that a batch was planned with are gone before it was written."""
 
     code = "FILES_OF_BATCH_GONE"
-    what = "flow {flow}: {count} of the files of its next batch are gone, the first is {file}; the batch was not written"
-    hint = "put them back, or give the source the option ignoreMissingFiles: true; then they count as read, without rows"
+    what = (
+        "flow {flow}: {count} of the files of its next batch are gone, the first is {file}; the batch was not written"
+    )
+    hint = (
+        "put them back, or give the source the option ignoreMissingFiles: true; then they count as read, without rows"
+    )
 
 
 class FileSchemaInvalid(RivermouthError):

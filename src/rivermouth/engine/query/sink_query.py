@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from rivermouth.domain.query.query_entry import QueryCounts
 from rivermouth.engine.query.query_batch import check_files
 from rivermouth.engine.query.query_events import SinkWritten
-from rivermouth.engine.query.streaming import TriggerReports, cause, trigger_of, until_ended
+from rivermouth.engine.query.streaming import TriggerReports, cause, counted, trigger_of, until_ended
 from rivermouth.errors import CheckpointOfAnotherFlow, QueryFailed, RivermouthError, SinkPositionLost
 from rivermouth.ports.internals.observed import ObservedStream
 from rivermouth.ports.lake.query_checkpoint import QueryCheckpoint
@@ -79,12 +79,10 @@ def run_sink_query(
         offsets that Spark wrote come again after a crash, with any number.
     """
     _claim(context)
+    if writer.function is None and not writer.real_time:
+        frame = counted(frame)
     stream = frame.writeStream.option("checkpointLocation", context.places.checkpoint).outputMode(writer.output_mode)
-    if writer.real_time and interval_s is not None:
-        trigger: dict[str, Any] = {"realTime": f"{round(interval_s * 1000)} milliseconds"}
-    else:
-        trigger = trigger_of(interval_s)
-    stream = stream.trigger(**trigger)
+    stream = stream.trigger(**_trigger(writer, interval_s))
     called = None if writer.function is None else _Called(writer.function, context)
     if called is not None:
         stream = stream.foreachBatch(called)
@@ -109,6 +107,12 @@ def run_sink_query(
     except (PySparkException, Py4JJavaError) as error:
         raise _failure(error, called, context) from error
     return counts, reports.late
+
+
+def _trigger(writer: SinkWriter, interval_s: float | None) -> dict[str, Any]:
+    if writer.real_time and interval_s is not None:
+        return {"realTime": f"{round(interval_s * 1000)} milliseconds"}
+    return trigger_of(interval_s)
 
 
 class _Called:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth.domain.query.query_entry import QueryEntry
 from rivermouth.domain.query.view_tree import table_name
@@ -56,6 +57,8 @@ _STATIC_FILES_GONE: Final = re.compile(r"static files are gone: (\S.*?)(?: SQLST
 _STATE_UNREADABLE: Final = re.compile(
     r"\[(CANNOT_LOAD_STATE_STORE|STATE_STORE_|STDS_|CHECKPOINT_FILE_CHECKSUM|STREAMING_CHECKPOINT_MISSING|STREAMING_STATEFUL_OPERATOR_)"
 )
+
+_COUNTED: Final = "rivermouth_rows"
 
 ONE_BATCH: Final = "one batch"
 """In the place of Spark's id of a query, where there is none."""
@@ -154,11 +157,16 @@ def until_ended(query: StreamingQuery, stopping: threading.Event, look: Callable
             looks_at = time.monotonic() + _LOOK_EVERY_S
 
 
+def counted(rows: DataFrame) -> DataFrame:
+    """The same rows of a stream; Spark's reports have their number, and ``TriggerReports.read`` is their sum then."""
+    return rows.observe(_COUNTED, F.count(F.lit(1)).alias(_COUNTED))
+
+
 class TriggerReports:
     """Adds up what Spark reports of a query's triggers.
 
     Attributes:
-        read: Rows that came in.
+        read: Rows that were counted (``counted``); where none are, those that came in from the sources.
         late: Rows that a watermark left out.
     """
 
@@ -172,7 +180,8 @@ class TriggerReports:
         for progress in self._query.recentProgress:
             if progress["batchId"] > self._seen:
                 self._seen = progress["batchId"]
-                self.read += max(0, progress["numInputRows"])
+                told = progress["observedMetrics"].get(_COUNTED)
+                self.read += max(0, progress["numInputRows"] if told is None else told[_COUNTED])
                 self.late += sum(each.get("numRowsDroppedByWatermark", 0) for each in progress["stateOperators"])
 
 
