@@ -7,7 +7,8 @@ PYTHON ?= python3
 # An installed uv is used as it is; else one from PyPI is put into .tools.
 UV := $(or $(shell command -v uv 2>/dev/null),.tools/bin/uv)
 BIN := .venv/bin
-# Tests import the same modules in many processes: what Python compiles of them is kept, also where the shell says no.
+# Tests and benches import the same modules in many processes: what Python compiles of them is kept, also where the shell
+# says no. An installation has it, too.
 KEEPS_BYTECODE := env -u PYTHONDONTWRITEBYTECODE
 # Processes for the tests beside this one, each with a Spark and a broker of its own; 0: this one alone, as for a part.
 # Three keep two cores busy. Long tests start more processes of their own.
@@ -69,7 +70,7 @@ docs: .venv-docs/.locked ## Render the documentation into site/, with all links 
 	@echo "open site/index.html"
 
 bench: setup .venv/.classes ## Measure rows per second on this machine
-	$(BIN)/python -m bench $(BENCH)
+	$(KEEPS_BYTECODE) $(BIN)/python -m bench $(BENCH)
 
 clean: ## Remove what was made here; downloaded jars stay in the user's cache
 	rm -rf .venv .venv-docs site .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
