@@ -259,6 +259,7 @@ def is_known(frame: DataFrame, batch_id: int, query_id: str, run: QueryRun) -> b
         complete_dead_letters(frame, run)
     if run.stateful:
         # Spark ends a query whose batch did not bring all of its state to the next version.
+        check_files(frame.sparkSession, run.query, context.flow)
         frame.write.format("noop").mode("overwrite").save()
     context.emit(BatchKnown(context.dataset, context.flow, batch_id))
     return True
