@@ -3,7 +3,7 @@
 import pytest
 from deltalake import DeltaTable
 
-from rivermouth.errors import DefinitionInvalid
+from rivermouth.errors import NewColumnsNotTaken
 from rivermouth.pipelines import commands
 from rivermouth.pipelines.running.flows.flow_runs import evaluated_flow
 
@@ -49,11 +49,11 @@ def test_they_are_filled_by_name_and_grow_with_a_query_that_is_evaluated_again(f
         for name in ("free", "declared"):
             evaluated_flow(loaded, nodes[name], nodes[name].flows[0])
         evaluated_flow(loaded, nodes["free"], nodes["free"].flows[0])
-        with pytest.raises(DefinitionInvalid) as refused:
+        with pytest.raises(NewColumnsNotTaken) as refused:
             evaluated_flow(loaded, nodes["declared"], nodes["declared"].flows[0])
     assert str(refused.value) == (
-        "[DEFINITION_INVALID] dataset declared: the query has column b, which is not declared; the pipeline was not "
-        "run\n"
+        "[NEW_COLUMNS_NOT_TAKEN] dataset declared: the query has column b, which is not declared; the flow was not "
+        "started again\n"
         "  at: src/a.py:11\n"
         "  hint: add b string to the columns of declared, or leave it out of the query"
     )

@@ -116,3 +116,11 @@ class RecordsNotReplayed(RivermouthError):
     code = "RECORDS_NOT_REPLAYED"
     what = "dead letters of {dataset} that were not decoded ({records}) are not replayed: {detail}; they stay open"
     hint = "rivermouth run --full-refresh {dataset}, once its decode(...) fits them"
+
+
+class NewColumnsNotTaken(RivermouthError):
+    """A query of a pipeline that is started again in a run has columns now that its table does not take."""
+
+    code = "NEW_COLUMNS_NOT_TAKEN"
+    what = "{definition}: {detail}; the flow was not started again"
+    hint = "{fix}"

@@ -14,6 +14,7 @@ from rivermouth.engine.query.query_table import QueryTable, prepare
 from rivermouth.errors import (
     CdcColumnUnknown,
     DefinitionInvalid,
+    NewColumnsNotTaken,
     PipelineCircle,
     QueryNotStreaming,
     QueryStreaming,
@@ -309,16 +310,19 @@ class Resolver:
         """Gives a table the columns that a query has come to have since the graph was made; nothing for a sink.
 
         Raises:
-            DefinitionInvalid: The dataset does not declare them, or another flow brings them as another type.
+            NewColumnsNotTaken: The dataset does not declare them, or another flow brings them as another type.
             TableSchemaChanged: The table cannot take them.
         """
         dataset = node.dataset
         if dataset is None:
             return
-        brought = self.brought(flow, frame)
         known: T.StructType = node.columns
-        columns = known if dataset.schema is not None else united([known, brought]) or known
-        check_brought(flow, brought, columns, dataset)
+        try:
+            brought = self.brought(flow, frame)
+            columns = known if dataset.schema is not None else united([known, brought]) or known
+            check_brought(flow, brought, columns, dataset)
+        except DefinitionInvalid as error:
+            raise NewColumnsNotTaken(at=error.at, **error.facts) from None
         if columns != known:
             table = replace(self.table_of(node), columns=columns)
             self._states[table.location] = prepare(self.workspace.session, self.workspace.files_of_lake, table)

@@ -55,7 +55,7 @@ def evaluated_flow(loaded: Loaded, node: Node, flow: FlowNode) -> Evaluated:
 
     Raises:
         QueryFunctionFailed, QueryInvalid, DatasetUnknown: As ``Workspace.evaluate``.
-        DefinitionInvalid, TableSchemaChanged: It has columns now that its table cannot take.
+        NewColumnsNotTaken, TableSchemaChanged: It has columns now that its table cannot take.
     """
     shown = loaded.graph.names.shown(node.name)
     found = loaded.resolver.evaluated(node.name, flow)
