@@ -58,6 +58,11 @@ TIDY: dict[str, Callable[[DeltaTable, dict[str, Any]], object]] = {
 }
 
 
+def say(told: dict[str, Any]) -> None:
+    """Says a line on the standard output, in one write: threads of several flows say theirs at one time."""
+    os.write(sys.stdout.fileno(), f"{json.dumps(told)}\n".encode())
+
+
 def start_spark() -> Any:
     folder = Path(os.environ["CHILD_FOLDER"]) / str(time.time_ns())
     conf = json.loads(os.environ.get("CHILD_CONF", "{}"))
@@ -108,7 +113,7 @@ class Killer:
 
     def at(self, name: str) -> None:
         """Hears the name of a step or event."""
-        print(json.dumps({"event": name}), flush=True)
+        say({"event": name})
         if self._order is None or name != self._order["on"]:
             return
         self._seen += 1
@@ -120,7 +125,7 @@ class Killer:
         if order.get("keep_jvm"):
             pipe = self._spark.sparkContext._gateway.proc.stdin
             holder = subprocess.Popen(["sleep", "600"], pass_fds=[pipe.fileno()])
-            print(json.dumps({"holder": holder.pid}), flush=True)
+            say({"holder": holder.pid})
         if order.get("after_return"):
             # The JVM cannot hear that the callback has returned, so its own commit file is never written.
             os.kill(self._jvm, signal.SIGSTOP)
@@ -154,14 +159,14 @@ def update(kill: Killer, folder: str) -> int:
     (pipeline,) = commands.pipelines(folder)
     options = commands.UpdateOptions(listener=lambda event: kill.at(type(event).__name__), step=kill.at)
     failed = [str(each.error) for each in commands.run(pipeline, options) if each.error is not None]
-    print(json.dumps({"error": failed[0] if failed else None}), flush=True)
+    say({"error": failed[0] if failed else None})
     return 1 if failed else 0
 
 
 def main() -> int:
     there = json.loads(os.environ.get("CHILD_GATEWAY", "null"))
     spark = attach(there) if there else start_spark()
-    print(json.dumps(there or gateway_of(spark)), flush=True)
+    say(there or gateway_of(spark))
     line = sys.stdin.readline()
     if not line:
         return 0  # this process only kept its JVM for others
@@ -189,7 +194,7 @@ def main() -> int:
 
     supervisor = Supervisor(spark, hear, handle_pending, restart)
     outcome = supervisor.run([scene.order], keep_following=follows)[0]
-    print(json.dumps({"error": None if outcome.error is None else str(outcome.error)}), flush=True)
+    say({"error": None if outcome.error is None else str(outcome.error)})
     return 0 if outcome.error is None else 1
 
 
