@@ -1,7 +1,7 @@
 """Compile ``src/java`` into ``src/rivermouth/ports/rivermouth.jar``: the classes that Spark's JVM loads.
 
-With the compiler of the lock, so that no JDK is needed, against PySpark's jars and the locked Delta. Nothing is done
-where the jar was compiled from these sources. ``make setup`` and the build of a wheel do it.
+With the compiler of the lock, so that no JDK is needed, against PySpark's jars and the locked Delta. ``make setup`` and
+the build of a wheel do it where ``java_sources`` says that the jar is not of these sources.
 
     .venv/bin/python -m tools.build_jar
 """
@@ -50,13 +50,11 @@ EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 
 
 def main() -> None:
-    """Writes the jar; a build of the same sources is the same file, byte for byte.
+    """Writes the jar; with one Java a build of the same sources is the same file, byte for byte.
 
     Guarantees:
-        Run twice: the second does nothing. Stopped half-way: the jar is the old one, or is missing.
+        Stopped half-way: the jar is the old one, or is missing.
     """
-    if java_sources.compiled():
-        return
     built = build()
     part = java_sources.JAR.with_suffix(f".{os.getpid()}.part")
     part.write_bytes(built)

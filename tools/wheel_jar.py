@@ -12,6 +12,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 _ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(_ROOT), str(_ROOT / "src")]
 
+from tools import java_sources  # noqa: E402 - found by the path above
+
 
 class JarHook(BuildHookInterface[Any]):
     """Compiles ``rivermouth.jar`` where it is missing or older than its sources.
@@ -22,14 +24,10 @@ class JarHook(BuildHookInterface[Any]):
 
     def dependencies(self) -> list[str]:
         """What the build's environment needs: to compile, all that rivermouth needs; else nothing."""
-        from tools import java_sources  # noqa: PLC0415 - found by the path above
-
         return [] if java_sources.compiled() else self.metadata.core.dependencies
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002 - hatchling's interface
         """Compiles it."""
-        from tools import java_sources  # noqa: PLC0415 - found by the path above
-
         if not java_sources.compiled():
             from tools import build_jar  # noqa: PLC0415 - needs what dependencies() asks for
 
