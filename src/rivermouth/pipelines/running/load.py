@@ -74,7 +74,7 @@ def loaded(
         folder = opened.enter_context(tempfile.TemporaryDirectory(prefix="rivermouth-pipeline-"))
         state = f"{pipeline.state}/schemas"
         workspace, definitions = opened.enter_context(
-            evaluated(pipeline, spark, state=state, keeps=writes, given=given)
+            evaluated(pipeline, spark, state=state, writes=writes, given=given)
         )
         if given is not None:
             definitions = given.definitions(definitions, pipeline.names)
@@ -88,7 +88,7 @@ def loaded(
 
 @contextmanager
 def evaluated(
-    pipeline: Pipeline, spark: SparkSession, *, state: str, keeps: bool = True, given: GivenSources | None = None
+    pipeline: Pipeline, spark: SparkSession, *, state: str, writes: bool = True, given: GivenSources | None = None
 ) -> Iterator[tuple[Workspace, Definitions]]:
     """The workspace of a pipeline, and what its files define; in the block its modules can be imported.
 
@@ -96,7 +96,7 @@ def evaluated(
         pipeline: The pipeline.
         spark: The session whose context it uses.
         state: The folder in which sources of files keep what they know.
-        keeps: Whether they write there; else they only read it.
+        writes: Whether they write there; else they only read it.
         given: What a test gives in the place of sources.
 
     Raises:
@@ -105,7 +105,7 @@ def evaluated(
     """
     with ExitStack() as opened:
         registry = Registry(pipeline.settings.folder)
-        workspace = Workspace(pipeline, spark, registry, state=state, keeps=keeps, given=given)
+        workspace = Workspace(pipeline, spark, registry, state=state, writes=writes, given=given)
         dbutils = DbUtils(lambda: workspace.session, pipeline.project.environ, pipeline.configuration, pipeline.located)
         registry.secret = dbutils.secrets.get
         opened.enter_context(output_apart())

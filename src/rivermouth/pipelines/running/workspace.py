@@ -82,7 +82,7 @@ class Workspace(Reader):
         spark: The session whose context it uses.
         registry: What the pipeline's files define, and where.
         state: The folder in which sources of files keep what they know.
-        keeps: Whether they write there; else they only read it.
+        writes: Whether they write there; else they only read it.
         given: What a test gives in the place of sources.
     """
 
@@ -93,7 +93,7 @@ class Workspace(Reader):
         registry: Registry,
         *,
         state: str,
-        keeps: bool = True,
+        writes: bool = True,
         given: GivenSources | None = None,
     ) -> None:
         self.pipeline = pipeline
@@ -105,7 +105,7 @@ class Workspace(Reader):
         self.kafka_ends = KafkaEnds(self.session)
         self.lock = threading.RLock()
         self.nodes: Nodes | None = None
-        self._state, self._keeps = state, keeps
+        self._state, self._writes = state, writes
         self._given = given
         self.of_views: dict[TableName, Evaluated] = {}
         """Queries of views, kept while the graph is made."""
@@ -338,7 +338,7 @@ class Workspace(Reader):
         """Where the source of files belongs that the query reads which is evaluated now."""
         reads = self._reads[-1] if self._reads else None
         folder = f"{self._state}/{(reads.dataset if reads else 'query').replace('/', '_')}"
-        return FileSite(folder, self.pipeline.paths, reads.at if reads else None, self._keeps)
+        return FileSite(folder, self.pipeline.paths, reads.at if reads else None, self._writes)
 
     def located(self, path: str) -> str:
         """See ``Catalogue``."""
