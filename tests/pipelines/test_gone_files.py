@@ -42,8 +42,8 @@ def test_a_batch_whose_files_are_gone_is_not_written_without_them(folder):
     told = {name: str(each.error) for name, each in folder.run().items() if each.error}
     assert told == {
         name: (
-            f"[FILES_OF_BATCH_GONE] flow {flow}: 1 of the files of its next batch are gone, the first is "
-            f"file:{folder.folder}/in/2.json; the batch was not written\n"
+            f"[FILES_OF_BATCH_GONE] flow {flow}: files of its batch are gone (1, the first is "
+            f"file:{folder.folder}/in/2.json); the batch was not read\n"
             f"  at: src/a.py:{line}\n"
             "  hint: put them back, or give the source the option ignoreMissingFiles: true; then they count as read, "
             "without rows"

@@ -62,12 +62,10 @@ class FileSourceUnreadable(RivermouthError):
 
 
 class FilesOfBatchGone(RivermouthError):
-    """Files that a batch was planned with are gone before it was written."""
+    """Files that a batch was planned with are gone when it is read."""
 
     code = "FILES_OF_BATCH_GONE"
-    what = (
-        "flow {flow}: {count} of the files of its next batch are gone, the first is {file}; the batch was not written"
-    )
+    what = "flow {flow}: files of its batch are gone ({count}, the first is {file}); the batch was not read"
     hint = (
         "put them back, or give the source the option ignoreMissingFiles: true; then they count as read, without rows"
     )
