@@ -16,7 +16,7 @@ from tests.crashes.scene import RULES, Scene
 
 from rivermouth.domain.ledger.ledger import FORMAT
 from rivermouth.engine.events import BatchDone, BatchSkipped, StepReached
-from rivermouth.engine.run.drain import carry
+from rivermouth.engine.run.drain import write_ranges
 
 LONG = pytest.mark.long
 
@@ -389,8 +389,8 @@ def test_ranges_that_the_table_has_are_skipped_and_of_an_overlap_the_rest_is_wri
 
     def plan_again(run):
         if not planned:
-            planned.append(carry({scene.topic: {0: (0, middle)}}, run))
-            planned.append(carry({scene.topic: {0: (middle // 2, last)}}, run))
+            planned.append(write_ranges({scene.topic: {0: (0, middle)}}, run))
+            planned.append(write_ranges({scene.topic: {0: (middle // 2, last)}}, run))
         run.stopping.set()
 
     planned = []
@@ -410,7 +410,7 @@ def test_ranges_that_begin_behind_the_ledger_are_a_stop(make_scene, spark):
     end = end_of(scene)
 
     def plan_too_late(run):
-        carry({scene.topic: {0: (end + 5, end + 6)}}, run)
+        write_ranges({scene.topic: {0: (end + 5, end + 6)}}, run)
 
     outcome = scene.follow(spark, until=lambda _event: False, between_batches=plan_too_late)
     assert str(outcome.error) == (

@@ -1,4 +1,4 @@
-"""Flows over one table that are at the same place carry their batches together: one Spark job, a commit each.
+"""Flows over one table that are at the same offsets share their batches: one Spark job, a commit each.
 
 What is shared is the way from the source to files: read, decode, conform, check, route, write. The commit, with the
 entry of its ledger, the counts, dead letters and all that is repaired later are each flow's own, and so a file that was
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +17,6 @@ from rivermouth.domain.ledger import offset_ranges
 from rivermouth.engine.batch import microbatch
 from rivermouth.engine.batch.pipeline import has_current_date, table_rows, transformed
 from rivermouth.engine.events import BatchSkipped
-from rivermouth.engine.flow.shared_part import SharedBatchPart
 from rivermouth.engine.table.flow_table import table_shape
 from rivermouth.errors import CommitLost
 from rivermouth.ports.internals.multi_table_write import PartedFiles, takes
@@ -30,7 +28,8 @@ from rivermouth.sinks._target import Target
 from rivermouth.sinks.append import Append
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
 
     from pyspark.sql import SparkSession
 
@@ -51,9 +50,24 @@ _COMMITS: Final = 8
 _OPEN_FILES: Final = 64
 
 
+@dataclass(frozen=True, slots=True)
+class SharedBatchPart:
+    """A flow's part of a shared batch.
+
+    Attributes:
+        files: Of all parts.
+        number: Which of the parts is the flow's.
+        seen: What was counted of the flow's records, as ``routing.counting`` names it.
+    """
+
+    files: PartedFiles
+    number: int
+    seen: Mapping[str, Any]
+
+
 @dataclass(slots=True)
 class _BatchRequest:
-    """A batch that waits for those of the others."""
+    """A batch of one flow, which waits for those of the others."""
 
     run: FlowRun
     ranges: Ranges
@@ -68,26 +82,28 @@ class SharedBatch:
     """The flows of one family in one run. Any thread.
 
     Attributes:
-        following: Whether they go on at their triggers, and so are at one place by their clocks alone.
+        following: Whether they go on at their triggers, and so are at the same offsets by their clocks alone.
         resting: How many wait for the others.
         checked: Whether the condition on the rows of their source is known to be one.
-        commits: Held by a flow that commits its part.
     """
 
     following: bool = False
     resting: int = 0
     checked: bool = False
-    commits: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(_COMMITS))
+    _commits: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(_COMMITS))
     _change: threading.Condition = field(default_factory=threading.Condition)
     _expected: set[str] = field(default_factory=set)
-    _wishes: dict[str, _BatchRequest] = field(default_factory=dict)
+    _alone: set[str] = field(default_factory=set)
+    _requests: dict[str, _BatchRequest] = field(default_factory=dict)
     _came_at: float = 0.0
     _shapes: list[tuple[Flow, TableShape]] = field(default_factory=list)
 
     def expect(self, flows: Iterable[str]) -> None:
-        """These flows will come, or ``leave``."""
+        """These flows will bring their batches, or ``leave``; also those that wrote alone before."""
+        coming = set(flows)
         with self._change:
-            self._expected.update(flows)
+            self._expected |= coming
+            self._alone -= coming
 
     def leave(self, flow: str) -> None:
         """A flow that is waited for no more."""
@@ -95,63 +111,71 @@ class SharedBatch:
             self._expected.discard(flow)
             self._change.notify_all()
 
-    def part(self, run: FlowRun, ranges: Ranges) -> SharedBatchPart | None:
-        """The flow's part of the batch of all that carry ``ranges`` now; None where it has to carry them alone.
-
-        Waits for the others. Whatever goes wrong with them together, each alone finds out what it was.
+    def process(self, planned: Ranges, run: FlowRun) -> BatchDone | BatchSkipped:
+        """Writes a batch of the flow, where that is possible with those of the others; see ``microbatch.process``.
 
         Guarantees:
-            Nothing is in a table yet. Stopped half-way: files that no version names.
+            Those of ``microbatch.process``. Stopped half-way, there may be files that no version names.
+        """
+        part = self._part(run, planned)
+        if part is None:
+            return process_alone(planned, run)
+        return _process_part(part, planned, run, self._commits)
+
+    def _part(self, run: FlowRun, ranges: Ranges) -> SharedBatchPart | None:
+        """The flow's part of the batch of all that write ``ranges`` now; None where it has to write them alone.
+
+        Waits for the others. Whatever goes wrong with them together, each alone finds out what it was.
         """
         name = run.flow.name
-        if not _fits(run, ranges):
+        if name in self._alone or not _fits(run, ranges):
             self.leave(name)
             return None
-        wish = _BatchRequest(run, ranges, kind_of(run.flow))
+        request = _BatchRequest(run, ranges, kind_of(run.flow))
         with self._change:
-            self._wishes[name] = wish
+            self._requests[name] = request
             self._came_at = time.monotonic()
             self._change.notify_all()
             self.resting += 1
             try:
-                mine = self._gathered(wish)
+                mine = self._gathered(request)
             finally:
                 self.resting -= 1
         if mine:
-            self._carry(mine)
-        return wish.part
+            self._write(mine)
+        return request.part
 
-    def _gathered(self, wish: _BatchRequest) -> list[_BatchRequest]:
-        """All wishes, for the first who sees that nobody else is to come; for the others none, once it is done."""
-        while not wish.done:
+    def _gathered(self, request: _BatchRequest) -> list[_BatchRequest]:
+        """All requests, for the first flow that sees that no other is to come; for the others none, once it is done."""
+        while not request.done:
             left_s = self._came_at + (_GATHER_FOLLOWING_S if self.following else _GATHER_S) - time.monotonic()
-            all_here = self._expected <= self._wishes.keys() or wish.run.stopping.is_set()
-            if not wish.taken and (all_here or left_s <= 0):
-                found = list(self._wishes.values())
-                self._wishes.clear()
+            all_here = self._expected <= self._requests.keys() or request.run.stopping.is_set()
+            if not request.taken and (all_here or left_s <= 0):
+                found = list(self._requests.values())
+                self._requests.clear()
                 for each in found:
                     each.taken = True
                 return found
-            self._change.wait(0.2 if not wish.taken else None)
+            self._change.wait(0.2 if not request.taken else None)
         return []
 
-    def _carry(self, wishes: list[_BatchRequest]) -> None:
+    def _write(self, requests: list[_BatchRequest]) -> None:
         try:
-            for group in _groups(wishes):
+            for group in _groups(requests):
                 if len(group) > 1 and not group[0].run.stopping.is_set():
-                    _carry(group)
+                    _write_parts(group)
                     self._dismiss([each for each in group if each.part is None])
         finally:
             with self._change:
-                for each in wishes:
+                for each in requests:
                     each.done = True
                 self._change.notify_all()
 
-    def _dismiss(self, wishes: list[_BatchRequest]) -> None:
-        """Lets flows that got no part go on alone: not again and again, but with the next run."""
-        for each in wishes:
+    def _dismiss(self, requests: list[_BatchRequest]) -> None:
+        """Lets flows that got no part write alone until they are opened again."""
+        for each in requests:
+            self._alone.add(each.run.flow.name)
             self.leave(each.run.flow.name)
-            each.run.together = None
 
     # --- what is the same for all of them is found once ---
 
@@ -173,23 +197,30 @@ def kind_of(flow: Flow) -> Flow:
     return flow.model_copy(update=bare)
 
 
-def process_part(part: SharedBatchPart, planned: Ranges, run: FlowRun) -> BatchDone | BatchSkipped:
-    """Carries a flow's part of a shared batch; as ``microbatch.process``, whose steps 2 to 4 were done for all parts.
+def process_alone(planned: Ranges, run: FlowRun) -> BatchDone | BatchSkipped:
+    """Writes a batch of one flow, read from its source; see ``microbatch.process``."""
+    return microbatch.process(run.source.batch(run.spark, planned), planned, run)
+
+
+def _process_part(
+    part: SharedBatchPart, planned: Ranges, run: FlowRun, commits: threading.Semaphore
+) -> BatchDone | BatchSkipped:
+    """As ``microbatch.process``, whose steps 2 to 5 were done for all parts, up to the commit.
 
     Guarantees:
-        Those of ``microbatch.process``, which carries the batch where the flow's table has moved meanwhile.
+        Those of ``microbatch.process``, which writes the batch where the flow's table has other rows meanwhile.
     """
     started = time.monotonic()
     ranges, entry = microbatch.begin(planned, run)
     if entry is None:
         return BatchSkipped(run.flow.name, planned)
-    commit = _added(part, run, entry) if ranges == planned else None
+    commit = _added(part, run, entry, commits) if ranges == planned else None
     if commit is None:
-        return microbatch.process(run.source.batch(run.spark, ranges), ranges, run)
+        return process_alone(ranges, run)
     return microbatch.finish(ranges, entry, commit, part.seen, run, started)
 
 
-def _added(part: SharedBatchPart, run: FlowRun, entry: Entry) -> Commit | None:
+def _added(part: SharedBatchPart, run: FlowRun, entry: Entry, commits: threading.Semaphore) -> Commit | None:
     """The commit that brought the flow's part and ``entry`` into its table; None, and nothing done, if it has moved.
 
     Raises:
@@ -201,7 +232,7 @@ def _added(part: SharedBatchPart, run: FlowRun, entry: Entry) -> Commit | None:
     for step in ("read", "decode", "conform", "check", "route", "write"):
         run.reached(step)
     target = Target(run.ledger, run.table_id, run.position.version)
-    with nullcontext() if run.together is None else run.together.commits:
+    with commits:
         if not (isinstance(run.sink, Append) and run.sink.add(part.files, part.number, run.spark, target, entry)):
             return None
     commit = run.ledger.commit_of(entry, target.version)
@@ -211,7 +242,7 @@ def _added(part: SharedBatchPart, run: FlowRun, entry: Entry) -> Commit | None:
 
 
 def _fits(run: FlowRun, ranges: Ranges) -> bool:
-    """Whether a batch of the flow is read, judged and written as those of others are."""
+    """Whether a batch of the flow is read, transformed and written as those of others are."""
     entry = run.position.entry
     return (
         isinstance(run.source, TableSource)
@@ -223,21 +254,25 @@ def _fits(run: FlowRun, ranges: Ranges) -> bool:
     )
 
 
-def _groups(wishes: Sequence[_BatchRequest]) -> list[list[_BatchRequest]]:
+def _groups(requests: Sequence[_BatchRequest]) -> list[list[_BatchRequest]]:
     """Those that are alike in all but whose rows they are."""
     groups: list[list[_BatchRequest]] = []
-    for wish in wishes:
+    for request in requests:
         for group in groups:
             first = group[0]
-            if first.ranges == wish.ranges and first.kind == wish.kind and first.run.columns == wish.run.columns:
-                group.append(wish)
+            if (
+                first.ranges == request.ranges
+                and first.kind == request.kind
+                and first.run.columns == request.run.columns
+            ):
+                group.append(request)
                 break
         else:
-            groups.append([wish])
+            groups.append([request])
     return groups
 
 
-def _carry(group: Sequence[_BatchRequest]) -> None:
+def _write_parts(group: Sequence[_BatchRequest]) -> None:
     """Gives each of the group its part; none to any if that fails, and none to one whose table wants more."""
     run, ranges = group[0].run, group[0].ranges
     try:
@@ -256,12 +291,13 @@ def _carry(group: Sequence[_BatchRequest]) -> None:
         fitting = [each for each in group if takes(shape, each.run.places.table, each.run.position.version)]
         if len(fitting) < len(group):
             if len(fitting) > 1:
-                _carry(fitting)
+                _write_parts(fitting)
             return
         run.spark.conf.set("spark.sql.maxConcurrentOutputFileWriters", str(_OPEN_FILES))
         files = PartedFiles(table, names.NUMBER, [each.run.places.table for each in group])
         found = [SharedBatchPart(files, number, observed.get(number)) for number in range(len(group))]
-    except Exception:  # noqa: BLE001 - each of them meets it again, alone, and tells
+    except Exception as error:  # noqa: BLE001 - each of them meets it again, alone, and ends with it
+        run.warn(f"the {len(group)} flows at the same offsets write apart: {type(error).__name__}")
         return
     for each, part in zip(group, found, strict=True):
         each.part = part

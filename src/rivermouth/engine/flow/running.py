@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from rivermouth.domain.ledger.retries import Retries
 from rivermouth.engine.events import Event, Listener, StepReached, Warned
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from rivermouth.domain.ledger.offset_ranges import Ranges
     from rivermouth.domain.project.locations import FlowPlaces
     from rivermouth.engine.flow.delivery import Delivery
-    from rivermouth.engine.flow.shared_part import SharedBatchPart
     from rivermouth.engine.flow.table_shape import TableChanges
     from rivermouth.errors import LedgerVoid
     from rivermouth.ports.delta.table_ledger import TableLedger
@@ -37,22 +36,6 @@ if TYPE_CHECKING:
     from rivermouth.sinks.kafka import KafkaSink
     from rivermouth.sinks.upsert import Upsert
     from rivermouth.spec import Flow
-
-
-class SharedBatches(Protocol):
-    """The flows over one table that carry their batches together.
-
-    Attributes:
-        commits: Held by a flow that commits its part.
-    """
-
-    commits: threading.Semaphore
-
-    def part(self, run: FlowRun, ranges: Ranges) -> SharedBatchPart | None:
-        """The flow's part of a batch of ``ranges`` that was carried with others; None where it carries it alone."""
-
-    def leave(self, flow: str) -> None:
-        """The others no longer wait for this flow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +99,7 @@ class FlowRun:
     Attributes:
         context: What stays the same.
         view: What it writes into its table now; replaced as a whole.
-        position: Where the table's ledger stands; replaced by ``advance`` after each commit.
+        position: The newest entry of the table's ledger; replaced by ``advance``, ``count`` and ``reload`` alone.
         source: What it reads, as Spark reads it; another one after a failure.
         topic_ids: Kafka's UUIDs of the topics as they were found.
         void: What others did to the table's data after the newest entry; then only a decision may follow.
@@ -124,7 +107,6 @@ class FlowRun:
         due_at: When the flow's tables are looked after next, in seconds since the epoch.
         retries: When its dead letters are tried again by themselves.
         prepared: ``pipeline.transform`` as Spark has analysed it, by the columns that it keeps.
-        together: The flows with which it carries its batches.
         looked_at: Of what its schema did not grow any more; written as it is.
         delivery: Into the topic or the archive of its sink, while it is at work; None of other flows.
         lookups: The tables in which it looks up columns.
@@ -141,7 +123,6 @@ class FlowRun:
     due_at: float = 0.0
     retries: Retries = field(default_factory=Retries)
     prepared: dict[tuple[str, ...], Prepared] = field(default_factory=dict)
-    together: SharedBatches | None = None
     looked_at: Ranges | None = None
     delivery: Delivery | None = None
     lookups: LookupTables = field(default_factory=LookupTables)
@@ -240,8 +221,12 @@ class FlowRun:
     def advance(
         self, entry: Entry, version: int, *, counts: Counts | None = None, report: Mapping[str, Any] | None = None
     ) -> None:
-        """The table's ledger stands at ``entry``, which ``version`` of the table carries; see ``LedgerPosition``."""
+        """``entry`` is the newest of the table's ledger; ``version`` of the table has it. See ``LedgerPosition``."""
         self.position = LedgerPosition(entry, version, counts, report)
+
+    def reload(self, position: LedgerPosition) -> None:
+        """The ledger was read again: ``position`` is what it has, also where a flow of another name began it."""
+        self.position = replace(position, entry=replace(position.entry, flow=self.flow.name))
 
     def count(self, counts: Counts | None) -> None:
         """The counts of the newest entry's own batch, as they are known now; None where they no longer are."""

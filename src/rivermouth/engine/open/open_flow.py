@@ -60,7 +60,7 @@ def open_flow(
     listener: Listener,
     *,
     start: StartActions = NO_ACTIONS,
-    together: SharedBatch | None = None,
+    shared: SharedBatch | None = None,
 ) -> FlowRun:
     """The flow, ready for its next batch. The caller holds the table's lease.
 
@@ -78,7 +78,7 @@ def open_flow(
         source: What it reads.
         listener: Gets the events.
         start: What is done before the first batch.
-        together: The flows with which it carries its batches.
+        shared: The flows with which it shares its batches; their tables have the same columns.
 
     Raises:
         RivermouthError: What is wrong with the flow, its table, its ledger or its topics.
@@ -89,12 +89,12 @@ def open_flow(
     """
     session, places = for_flow(spark), job.places
     # 1 schema
-    inputs, state_lost = _inputs(session, job, source, listener, start=start, together=together)
+    inputs, state_lost = _inputs(session, job, source, listener, start=start, shared=shared)
     # 2 table
     created = _adopt_or_create(inputs, start, listener)
     # 3 load
     run = load_flow(inputs, listener, even_void=bool(start.decision or start.rebuild))
-    run.together, run.state_lost = together, state_lost
+    run.state_lost = state_lost
     # 4 data loss
     _settle_data_loss(run, inputs.topics, start, created=created)
     # 5 align
@@ -120,12 +120,12 @@ def _inputs(
     listener: Listener,
     *,
     start: StartActions,
-    together: SharedBatch | None,
+    shared: SharedBatch | None,
 ) -> tuple[FlowInputs, bool]:
     """What the flow is opened with, by the schema that counts from now on; whether its state was lost."""
     state_lost = restore_state(spark, job.flow, PlacedFiles(spark), job.places, source.kafka, listener)
     flow = _with_schema(spark, job, source.kafka, listener, start)
-    shape = table_shape(spark, flow) if together is None else together.shape(spark, flow)
+    shape = table_shape(spark, flow) if shared is None else shared.shape(spark, flow)
     return FlowInputs(spark, flow, job.places, source, source.kafka.topics(flow), shape), state_lost
 
 

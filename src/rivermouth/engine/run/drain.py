@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from rivermouth.domain.ledger import offset_ranges
 from rivermouth.engine.batch import microbatch
 from rivermouth.engine.batch.deliver import open_delivery
 from rivermouth.engine.batch.recovery import recover
-from rivermouth.engine.batch.shared_batch import process_part
+from rivermouth.engine.batch.shared_batch import process_alone
 from rivermouth.engine.data_loss.decide import check_topics
-from rivermouth.engine.events import BatchDone, BatchRetried
+from rivermouth.engine.events import BatchDone, BatchRetried, BatchSkipped
 from rivermouth.engine.flow import task_failures
 from rivermouth.engine.schema.evolve import evolve
 from rivermouth.errors import (
@@ -28,8 +29,6 @@ from rivermouth.ports.spark.session import has_ended
 from rivermouth.rows import envelope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql import DataFrame
 
     from rivermouth.domain.ledger.offset_ranges import Offsets, Ranges
@@ -43,12 +42,24 @@ HALVINGS: Final = 8
 _FIRST_DELAY_S: Final = 0.5
 
 
-def carry(ranges: Ranges, run: FlowRun, *, batch: DataFrame | None = None, backlog: int | None = None) -> int:
-    """Carries ``ranges`` into the table, in one batch if it goes, else in parts; the number of batches.
+BatchProcess = Callable[["Ranges", "FlowRun"], BatchDone | BatchSkipped]
+"""Writes a batch of a flow, which it reads by offset: ``process_alone``, or ``SharedBatch.process``."""
+
+
+def write_ranges(
+    ranges: Ranges,
+    run: FlowRun,
+    *,
+    process: BatchProcess = process_alone,
+    batch: DataFrame | None = None,
+    backlog: int | None = None,
+) -> int:
+    """Writes ``ranges`` into the table, in one batch if it goes, else in parts; the number of batches.
 
     Args:
-        ranges: What to carry. What of it the ledger has already is skipped.
+        ranges: What to write. What of it the ledger has already is skipped.
         run: The flow.
+        process: Writes a batch that is read by offset.
         batch: The frame that Spark made for exactly these ranges; without one they are read by offset.
         backlog: Offsets that come after them, for the report.
 
@@ -65,7 +76,8 @@ def carry(ranges: Ranges, run: FlowRun, *, batch: DataFrame | None = None, backl
     while parts and not run.stopping.is_set():
         part = parts.pop(0)
         attempts = 1 if halvings else ATTEMPTS
-        error = _tried(part, run, batch if part is ranges else None, backlog, attempts=attempts)
+        first = batch if part is ranges else None
+        error = _tried(part, run, functools.partial(_once, part, run, process, backlog), first, attempts=attempts)
         if error is None:
             batches += 1
             continue
@@ -94,13 +106,18 @@ def max_offsets(flow: Flow) -> int:
 
 
 def _tried(
-    ranges: Ranges, run: FlowRun, batch: DataFrame | None, backlog: int | None, *, attempts: int
+    ranges: Ranges,
+    run: FlowRun,
+    once: Callable[[DataFrame | None], None],
+    batch: DataFrame | None,
+    *,
+    attempts: int,
 ) -> Exception | None:
     """None once the ranges are in the table, else the error of the last attempt."""
     delay_s = _FIRST_DELAY_S
     attempt = 0
     while True:
-        error = _attempt(functools.partial(_once, ranges, run, batch, backlog), run)
+        error = _attempt(functools.partial(once, batch), run)
         if error is None:
             return None
         batch = None
@@ -140,7 +157,7 @@ def _attempt(action: Callable[[], None], run: FlowRun) -> Exception | None:
     return None
 
 
-def _once(ranges: Ranges, run: FlowRun, batch: DataFrame | None, backlog: int | None) -> None:
+def _once(ranges: Ranges, run: FlowRun, process: BatchProcess, backlog: int | None, batch: DataFrame | None) -> None:
     with run.lock:
         if run.lease is not None:
             run.lease.check()
@@ -151,11 +168,7 @@ def _once(ranges: Ranges, run: FlowRun, batch: DataFrame | None, backlog: int | 
         if run.delivery is None:
             # A try before may have put the rows into the table, and not into the topic.
             open_delivery(run)
-        part = None if batch is not None or run.together is None else run.together.part(run, ranges)
-        if part is not None:
-            done = process_part(part, ranges, run)
-        else:
-            done = microbatch.process(run.source.batch(run.spark, ranges) if batch is None else batch, ranges, run)
+        done = process(ranges, run) if batch is None else microbatch.process(batch, ranges, run)
         if isinstance(done, BatchDone):
             done = dataclasses.replace(done, backlog=backlog)
             _tell_group(run)
@@ -165,8 +178,7 @@ def _once(ranges: Ranges, run: FlowRun, batch: DataFrame | None, backlog: int | 
 def _look_again(run: FlowRun) -> None:
     """After a failure nobody knows which commit landed: the table does."""
     with run.lock:
-        standing = run.ledger.position(delta_snapshot.table_state(run.spark, run.places.table).transactions)
-        run.position = dataclasses.replace(standing, entry=dataclasses.replace(standing.entry, flow=run.flow.name))
+        run.reload(run.ledger.position(delta_snapshot.table_state(run.spark, run.places.table).transactions))
         recover(run)
 
 
@@ -177,8 +189,8 @@ def _tell_group(run: FlowRun) -> None:
             run.warn(f"offsets were not committed to group {run.flow.group_id}: {told.detail}")
 
 
-def drain(run: FlowRun) -> int:
-    """Carries everything that is in Kafka now, or up to ``ending_offsets``; the number of batches.
+def drain(run: FlowRun, process: BatchProcess = process_alone) -> int:
+    """Writes everything that is in Kafka now, or up to ``ending_offsets``; the number of batches.
 
     Guarantees:
         Stopped anywhere and run again: continues where the ledger stands.
@@ -188,7 +200,7 @@ def drain(run: FlowRun) -> int:
     first = run.kafka.beginning_offsets(topics)
     batches = 0
     while not run.stopping.is_set():
-        done = _next_batch(run, first, goal)
+        done = _next_batch(run, process, first, goal)
         if not done:
             break
         batches += done
@@ -197,20 +209,20 @@ def drain(run: FlowRun) -> int:
     return batches
 
 
-def carry_some(run: FlowRun) -> int:
-    """Carries what there is now, as far as one batch takes it; the number of batches, 0 where there is nothing.
+def drain_one_batch(run: FlowRun, process: BatchProcess = process_alone) -> int:
+    """Writes what there is now, as far as one batch takes it; the number of batches, 0 where there is nothing.
 
     Guarantees:
-        Those of ``carry``.
+        Those of ``write_ranges``.
     """
     topics = run.kafka.topics(run.flow)
-    return _next_batch(run, run.kafka.beginning_offsets(topics), run.kafka.end_offsets(topics))
+    return _next_batch(run, process, run.kafka.beginning_offsets(topics), run.kafka.end_offsets(topics))
 
 
-def _next_batch(run: FlowRun, first: Offsets, goal: Offsets) -> int:
-    """Carries the first batch of what lies before ``goal``; the number of batches that it took."""
+def _next_batch(run: FlowRun, process: BatchProcess, first: Offsets, goal: Offsets) -> int:
+    """Writes the first batch of what lies before ``goal``; the number of batches that it took."""
     rest = offset_ranges.between(offset_ranges.filled(run.position.entry.next_offsets, first), goal)
     if not rest:
         return 0
     part = offset_ranges.limited(rest, max_offsets(run.flow))
-    return carry(part, run, backlog=offset_ranges.size(rest) - offset_ranges.size(part))
+    return write_ranges(part, run, process=process, backlog=offset_ranges.size(rest) - offset_ranges.size(part))

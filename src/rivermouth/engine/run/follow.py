@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 
 from rivermouth.domain.ledger import ledger
 from rivermouth.engine.events import CheckpointReplaced
-from rivermouth.engine.run.drain import DEFAULT_MAX_OFFSETS, carry, carry_some
+from rivermouth.engine.run.drain import DEFAULT_MAX_OFFSETS, BatchProcess, drain_one_batch, write_ranges
 from rivermouth.errors import LakeNotWritable, RivermouthError, StopTimeout, first_line
 from rivermouth.ports.kafka.kafka_source import KafkaSource
 from rivermouth.ports.lake.checkpoint import Checkpoints
@@ -38,7 +38,7 @@ class _Stopping(Exception):
 
 
 def follow(run: FlowRun, between_batches: Callable[[], None]) -> None:
-    """Carries what comes, at the flow's trigger, until ``run.stopping`` is set.
+    """Writes what comes, at the flow's trigger, until ``run.stopping`` is set.
 
     Args:
         run: The flow, opened.
@@ -84,7 +84,7 @@ def _follow(run: FlowRun, callback: _Callback, between_batches: Callable[[], Non
         _stop(run, query)
 
 
-def follow_table(run: FlowRun, between_batches: Callable[[], None]) -> None:
+def follow_table(run: FlowRun, process: BatchProcess, between_batches: Callable[[], None]) -> None:
     """As ``follow`` for a flow over a table: at each trigger a batch of what the table has by then, without a query.
 
     Guarantees:
@@ -93,7 +93,7 @@ def follow_table(run: FlowRun, between_batches: Callable[[], None]) -> None:
     poll_s = _POLL_S if is_local_disk(run.places.lake) else _REMOTE_POLL_S
     while not run.stopping.is_set():
         due = time.monotonic() + run.flow.trigger.every
-        carry_some(run)
+        drain_one_batch(run, process)
         between_batches()
         while not run.stopping.is_set() and (left_s := due - time.monotonic()) > 0:
             run.stopping.wait(min(poll_s, left_s))
@@ -142,7 +142,7 @@ class _Callback:
             planned = self._checkpoints.ranges(batch_id, run.position.entry.next_offsets)
             # Spark's own frame fails at a record that is known to have a timestamp beyond its range.
             fails = isinstance(run.source, KafkaSource) and run.source.has_overflows(planned)
-            carry(planned, run, batch=None if fails else batch)
+            write_ranges(planned, run, batch=None if fails else batch)
         except Exception as error:
             self.failure = self.failure or error
             raise

@@ -49,28 +49,28 @@ _WELL_AFTER_S: Final = 10.0
 
 
 def run_flow(
-    state: RunState, job: FlowJob, listener: Listener, *, keep_following: bool, together: SharedBatch | None = None
+    state: RunState, job: FlowJob, listener: Listener, *, keep_following: bool, shared: SharedBatch | None = None
 ) -> None:
     """One flow from its lease to its end, in the calling thread; restarts it where that may help.
 
-    With ``together`` it carries its batches with those of others.
+    With ``shared`` it shares its batches with other flows.
     """
-    together = together or SharedBatch()
+    shared = shared or SharedBatch()
     policy = RestartPolicy(follows=keep_following, records_loss=job.flow.on_data_loss == "record")
     files = files_for(job.places.lake, state.spark)
     check_fenced(state.spark, job.places)
     with (
         _lease(state, files, job, listener) as lease,
-        reading(state.spark, job, checked=together.checked) as (kafka, source),
+        reading(state.spark, job, checked=shared.checked) as (kafka, source),
     ):
-        together.checked = True
-        opening = _Opening(state, job, OpenSource(kafka, source), lease, listener, together)
+        shared.checked = True
+        opening = _Opening(state, job, OpenSource(kafka, source), lease, listener, shared)
         while not state.stopping.is_set():
             run, began_at = None, None
             try:
                 run = opening.open(waits=keep_following)
                 policy.was_open, began_at = True, _entry(run)
-                _follow_or_drain(state, job, run, keep_following=keep_following)
+                _follow_or_drain(state, job, run, shared, keep_following=keep_following)
             except Exception as error:
                 if state.stopping.is_set() and not isinstance(error, RivermouthError):
                     return  # whoever stops a service ends its JVM too; the ledger knows what is done
@@ -79,7 +79,7 @@ def run_flow(
                 if pause_s is None:
                     raise
                 if pause_s:
-                    together.leave(job.flow.name)
+                    shared.leave(job.flow.name)
                     state.failures.failed(job.flow.name, _as_ours(job, error))
                     listener(FlowRestarted(job.flow.name, first_line(error), pause_s))
                     state.stopping.wait(pause_s)
@@ -114,7 +114,7 @@ class _Opening:
         source: What it reads.
         lease: The table's, held.
         listener: Gets the events.
-        together: The flows with which it carries its batches.
+        shared: The flows with which it shares its batches.
     """
 
     state: RunState
@@ -122,7 +122,7 @@ class _Opening:
     source: OpenSource
     lease: Lease
     listener: Listener
-    together: SharedBatch
+    shared: SharedBatch
 
     def open(self, *, waits: bool) -> FlowRun | None:
         """The flow, opened; None if it has no schema yet and nothing to store, or was told to stop while it waited.
@@ -147,7 +147,7 @@ class _Opening:
                 # What is no document is read again each time.
                 pause_s = _EMPTY_S if isinstance(error, SchemaEmpty) else min(2 * pause_s, LONGEST_DELAY_S)
                 waiting = True
-                self.together.leave(name)
+                self.shared.leave(name)
                 self.state.stopping.wait(pause_s)
         return None
 
@@ -156,11 +156,11 @@ class _Opening:
         start = self.job.start if name not in state.decided else StartActions()
         start = replace(start, latest=_latest(state, self.job.flow, self.source.kafka))
         source = self.source._replace(records=self.source.records.with_new_consumers())
-        run = open_flow(state.spark, self.job, source, self.listener, start=start, together=self.together)
+        run = open_flow(state.spark, self.job, source, self.listener, start=start, shared=self.shared)
         # Once a run: what it found decided already, it would decide anew of what was read meanwhile.
         state.decided.add(name)
         run.lease = self.lease
-        self.together.expect([name])
+        self.shared.expect([name])
         state.running[name] = run
         if state.stopping.is_set():
             run.stopping.set()
@@ -180,16 +180,17 @@ def _latest(state: RunState, flow: Flow, kafka: OffsetSource) -> LatestStart | N
     return state.latest[flow.name]
 
 
-def _follow_or_drain(state: RunState, job: FlowJob, run: FlowRun | None, *, keep_following: bool) -> None:
+def _follow_or_drain(
+    state: RunState, job: FlowJob, run: FlowRun | None, shared: SharedBatch, *, keep_following: bool
+) -> None:
     if run is None:
         return
     if not keep_following:
         clear_pending(run)
         letters = LetterWatch(run)
-        batches = drain(run)
+        batches = drain(run, shared.process)
         letters.look()
-        if run.together is not None:
-            run.together.leave(run.flow.name)
+        shared.leave(run.flow.name)
         retry.after_run(run)
         after_run(run, wrote=batches > 0)
         return
@@ -207,7 +208,7 @@ def _follow_or_drain(state: RunState, job: FlowJob, run: FlowRun | None, *, keep
     if job.flow.source is None:
         follow(run, between)
     else:
-        follow_table(run, between)
+        follow_table(run, shared.process, between)
 
 
 def _as_ours(job: Job, error: Exception) -> RivermouthError:

@@ -55,14 +55,14 @@ class Worker(threading.Thread):
         *,
         keep_following: bool,
         may_vanish: bool = False,
-        together: SharedBatch | None = None,
+        shared: SharedBatch | None = None,
     ) -> None:
         super().__init__(name=f"flow-{job.flow.name}", daemon=True)
         self._state = state
         self._job = job
         self._keep_following = keep_following
         self._may_vanish = may_vanish
-        self._together = together
+        self._shared = shared
         self._counts = Counts()
         self._dropped_by: Counter[str] = Counter()
         self._undeclared_names: dict[str, int] = {}
@@ -94,15 +94,15 @@ class Worker(threading.Thread):
             self._carry()
         finally:
             self.ended.set()
-            if self._together is not None:
-                self._together.leave(self._job.flow.name)
+            if self._shared is not None:
+                self._shared.leave(self._job.flow.name)
 
     def _carry(self) -> None:
         name = self._job.flow.name
         try:
             _wait_for(self.awaited, self._state, keep_following=self._keep_following)
             self._began_at = time.monotonic()
-            run_flow(self._state, self._job, self._hear, keep_following=self._keep_following, together=self._together)
+            run_flow(self._state, self._job, self._hear, keep_following=self._keep_following, shared=self._shared)
         except TopicMissing as error:
             if self._may_vanish:
                 self.vanished = True
@@ -174,7 +174,7 @@ class FamilyWorker(threading.Thread):
         self._error: BaseException | None = None
         self._told: str | None = None
         # Children that read topics have no record in common.
-        self._together = SharedBatch(following=keep_following) if job.source is not None else None
+        self._shared = SharedBatch(following=keep_following) if job.source is not None else None
         self.awaited: list[tuple[Worker, str]] = []
         """Those of the flows whose tables its children read, if they run too, with the places of these tables."""
 
@@ -263,8 +263,8 @@ class FamilyWorker(threading.Thread):
         }
 
     def _start(self, jobs: list[FlowJob]) -> None:
-        if self._together is not None:
-            self._together.expect(found.flow.name for found in jobs)
+        if self._shared is not None:
+            self._shared.expect(found.flow.name for found in jobs)
         for found in jobs:
             job = self._state.smaller.get(found.flow.name, found)
             while not self._keep_following and self._at_work() >= SIDE_BY_SIDE:
@@ -278,14 +278,14 @@ class FamilyWorker(threading.Thread):
                 job,
                 keep_following=self._keep_following,
                 may_vanish=vanishes,
-                together=self._together,
+                shared=self._shared,
             )
             self._workers[job.flow.name] = worker
             worker.start()
 
     def _at_work(self) -> int:
         """How many children are carried now, those left out that wait for others."""
-        resting = 0 if self._together is None else self._together.resting
+        resting = 0 if self._shared is None else self._shared.resting
         return sum(each.is_alive() for each in self._workers.values()) - resting
 
     def _refuse(self, name: str, error: RivermouthError) -> None:
