@@ -41,10 +41,14 @@ from rivermouth.side_tables.erased_records import ENTRY, whole, without
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
+    from rivermouth.domain.ledger.ledger import Entry
     from rivermouth.engine.events import Event
     from rivermouth.engine.flow.orders import FlowJob
-    from rivermouth.engine.flow.running import FlowRun
+    from rivermouth.engine.flow.running import FlowContext, FlowRun
+    from rivermouth.ports.delta.table_ledger import TableLedger
     from rivermouth.ports.sources.protocols import OffsetSource, RecordSource
+    from rivermouth.side_tables.dead_letters import DeadLetterTable
+    from rivermouth.spec import Flow
 
 _WAITS_S: Final = (2.0, 10.0, 0.0)
 _COMMITTED: Final[Mapping[str, str]] = {"isolation.level": "read_committed"}
@@ -125,13 +129,13 @@ def audit_flow(spark: SparkSession, job: FlowJob) -> FlowAudit:
         for wait_s in _WAITS_S:
             run = _standing(session, job, kafka, source.with_headers(headers=job.flow.reads_headers))
             cause = _REPLAYING
-            if not (run.position.entry.kind in _UNFINISHED and run.position.counts is None):
+            if not (run.entry.kind in _UNFINISHED and run.position.counts is None):
                 found, cause = _audited(run), _EXPIRING
-                if found is not None and not _moved_since(run):
+                if found is not None and not _moved_since(run.ledger, run.entry):
                     return _with_sink(run, found)
                 cause = _EXPIRING if found is None else _REPLAYING
             time.sleep(wait_s)
-    raise AuditDisturbed(flow=job.flow.name, cause=cause, entry=run.position.entry.number)
+    raise AuditDisturbed(flow=job.flow.name, cause=cause, entry=run.entry.number)
 
 
 def _with_sink(run: FlowRun, told: FlowAudit) -> FlowAudit:
@@ -140,10 +144,10 @@ def _with_sink(run: FlowRun, told: FlowAudit) -> FlowAudit:
     return dataclasses.replace(told, sink=sink, problems=(*told.problems, *problems))
 
 
-def _moved_since(run: FlowRun) -> bool:
+def _moved_since(ledger: TableLedger, entry: Entry) -> bool:
     """Whether an entry that moves records from one of their places to another came after the audit began."""
-    then, now = run.position.entry.number, run.ledger.newest(1)
-    later = run.ledger.newest(now[0].entry.number - then) if now else []
+    then, now = entry.number, ledger.newest(1)
+    later = ledger.newest(now[0].entry.number - then) if now else []
     return any(each.entry.kind in _MOVING and each.entry.number > then for each in later)
 
 
@@ -152,7 +156,7 @@ def _standing(session: SparkSession, job: FlowJob, kafka: OffsetSource, source: 
     topics, opened = kafka.topics(flow), OpenSource(kafka, source)
     inputs = FlowInputs(session, flow, job.places, opened, topics, table_shape(session, flow))
     run = load_flow(inputs, _nobody)
-    stopped = problem(flow.name, run.position.entry, run.position.needed, found_of(kafka, flow, topics))
+    stopped = problem(flow.name, run.entry, run.position.needed, found_of(kafka, flow, topics))
     # What Kafka dropped before it was read is no part of what was.
     if stopped is not None and not isinstance(stopped, OffsetsExpired):
         raise stopped
@@ -161,7 +165,7 @@ def _standing(session: SparkSession, job: FlowJob, kafka: OffsetSource, source: 
 
 def _audited(run: FlowRun) -> FlowAudit | None:
     """What is found; None if Kafka dropped records meanwhile."""
-    newest = run.position.entry
+    newest = run.entry
     # Topics that left the flow are in its ledger still. One that is gone from Kafka, or another by now, holds nothing.
     described = run.kafka.describe(newest.next_offsets.keys())
     topics = {name: topic for name, topic in described.items() if topic.id == newest.topic_ids.get(name, topic.id)}
@@ -198,7 +202,7 @@ def _compared(run: FlowRun, window: Window, told: FlowAudit) -> FlowAudit:
         return _compared_by_key(run, window, told)
     places = _places(run, window).persist()
     try:
-        told = _with_findings(run, window, told, lambda compacted: _tally(places, compacted))
+        told = _with_findings(run.context, run.flow, window, told, lambda compacted: _tally(places, compacted))
         examples = _examples(run, window, places, told.found, told.compacted) if told.problems else ()
     finally:
         places.unpersist()
@@ -207,7 +211,7 @@ def _compared(run: FlowRun, window: Window, told: FlowAudit) -> FlowAudit:
 
 def _compared_by_key(run: FlowRun, window: Window, told: FlowAudit) -> FlowAudit:
     """Of a keyed table: which of its rows Kafka's records come to; there are no examples."""
-    letters = _letters(run, window) if run.dead_letters.exists() else None
+    letters = _letters(run.dead_letters, run.entry, window) if run.dead_letters.exists() else None
 
     @cache
     def look(compacted: tuple[str, ...]) -> Tally:
@@ -215,11 +219,11 @@ def _compared_by_key(run: FlowRun, window: Window, told: FlowAudit) -> FlowAudit
             pipeline.without_fail_policies(run), _held(run, window), letters, window, compacted=bool(compacted)
         )
 
-    return _with_findings(run, window, told, look)
+    return _with_findings(run.context, run.flow, window, told, look)
 
 
 def _with_findings(
-    run: FlowRun, window: Window, told: FlowAudit, look: Callable[[tuple[str, ...]], Tally]
+    context: FlowContext, flow: Flow, window: Window, told: FlowAudit, look: Callable[[tuple[str, ...]], Tally]
 ) -> FlowAudit:
     """What ``look`` finds, given the compacted topics, and what is wrong with it."""
     compacted: tuple[str, ...] = ()
@@ -227,9 +231,9 @@ def _with_findings(
     problems = audit_window.findings(found, window.counts, compacted=False, place=told.place)
     if problems:
         # Only now: not everybody may ask for it.
-        compacted = tuple(sorted(run.kafka.compacted(window.ranges.keys())))
+        compacted = tuple(sorted(context.kafka.compacted(window.ranges.keys())))
         found = look(compacted)
-        lost = _state_lost(run, window)
+        lost = _state_lost(context, flow, window)
         if lost and ERASED_RECORDS in lost.lost:
             found = _with_unlisted(found, window.counts)
         problems = audit_window.findings(found, window.counts, compacted=bool(compacted), place=told.place)
@@ -243,11 +247,11 @@ def _with_unlisted(found: Tally, counts: Counts) -> Tally:
     return dataclasses.replace(found, in_neither=found.in_neither - unlisted, erased=found.erased + unlisted)
 
 
-def _state_lost(run: FlowRun, window: Window) -> LostState | None:
+def _state_lost(context: FlowContext, flow: Flow, window: Window) -> LostState | None:
     """What is not known any more of the window's records, since the flow's state was deleted; None if nothing is."""
-    lost, entry = lost_before(run.files, run.places), lost_at(run.flow, run.files, run.places)
+    lost, entry = lost_before(context.files, context.places), lost_at(flow, context.files, context.places)
     if entry is not None:
-        lost = LostState(entry.number, "", lost_with(run.flow, entry))
+        lost = LostState(entry.number, "", lost_with(flow, entry))
     return lost if lost is not None and lost.lost and lost.entry > window.since else None
 
 
@@ -263,7 +267,7 @@ def _places(run: FlowRun, window: Window) -> DataFrame:
         "table": rows_within(run, window.ranges),
     }
     if run.dead_letters.exists():
-        frames["letters"] = _letters(run, window)
+        frames["letters"] = _letters(run.dead_letters, run.entry, window)
     erased = audit_keyed.erased_since(run, window)
     if erased is not None:
         frames["erased"] = erased
@@ -287,17 +291,17 @@ def _held(run: FlowRun, window: Window) -> DataFrame:
     read = {topic: parts for topic, parts in read.items() if parts}
     # Spark asks for a partition to read, even where nothing is left of any.
     held = envelope.read(run.source.batch(run.spark, read or window.ranges), read)
-    erased = run.erased.within(run.spark, run.position.entry, window.ranges)
+    erased = run.erased.within(run.spark, run.entry, window.ranges)
     if erased is None:
         return held
     # Whoever read them again after that has left them out.
     return without(held, whole(erased, run.flow).where(F.col(ENTRY) <= window.since))
 
 
-def _letters(run: FlowRun, window: Window) -> DataFrame:
+def _letters(dead_letters: DeadLetterTable, entry: Entry, window: Window) -> DataFrame:
     """Coordinates of the window's dead letters; one that was replayed is in the table."""
-    letters = with_epoch(run, run.dead_letters.frame()).where(F.col("batch") > window.since)
-    now = epoch_now(run.position.entry, F.col("kafka_topic"), F.col("kafka_partition"))
+    letters = with_epoch(entry, dead_letters.frame()).where(F.col("batch") > window.since)
+    now = epoch_now(entry, F.col("kafka_topic"), F.col("kafka_partition"))
     mine = letters.where((F.col("status") != "replayed") & (F.col(names.EPOCH) == now))
     return as_coordinates(mine).where(envelope.inside(window.ranges))
 

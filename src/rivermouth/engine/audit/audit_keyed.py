@@ -24,8 +24,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from rivermouth.domain.ledger.audit_window import Window
-    from rivermouth.engine.flow.running import FlowRun
+    from rivermouth.domain.ledger.ledger import Entry
+    from rivermouth.engine.flow.running import FlowContext, FlowRun, TableView
+    from rivermouth.ports.delta.table_ledger import LedgerPosition, TableLedger
     from rivermouth.rows.keyed.change_order import ChangeOrder
+    from rivermouth.spec import Flow
 
 _KEYS = [*names.IN_TABLE]
 _FINE = "__fine"
@@ -84,7 +87,7 @@ class _Audit:
 
     def tally(self) -> Tally:
         """What was found."""
-        version = _version(self.run, self.window)
+        version = _version(self.run.ledger, self.run.position, self.window)
         table = self.run.spark.read.format("delta").option("versionAsOf", version).load(self.run.places.table)
         records = self.routed.where(once(self.run.flow))
         there = rows_within(self.run, self.window.ranges, version)
@@ -100,7 +103,9 @@ class _Audit:
             numbers["erased"] = _count(records.join(self.gone, _KEYS, "left_semi"))
             numbers["back"] = _count(there.join(self.gone, _KEYS, "left_semi"))
         if self.marked is not None:
-            numbers["changes_back"] = _count(_changes_back(self.marked, table, _order(self.run), self.run))
+            numbers["changes_back"] = _count(
+                _changes_back(self.marked, table, _order(self.run.view, self.run.entry), self.run)
+            )
         found = _collected(numbers)
         in_table = found["in_table"] + found.get("truncations", 0)
         dead, erased = found.get("in_dead_letters", 0), found.get("erased", 0)
@@ -117,26 +122,26 @@ class _Audit:
 
     def _in_table(self, table: DataFrame) -> dict[str, DataFrame]:
         """How many records are ``in_table``, and, where they are counted apart, how many ``truncations`` of them."""
-        run, order = self.run, _order(self.run)
+        run, order = self.run, _order(self.run.view, self.run.entry)
         kept = self.routed.where(F.col(names.ROUTE) == routing.TABLE)
         for others in (self.letters, self.gone):
             kept = kept if others is None else kept.join(others, _KEYS, "left_anti")
-        if not _has_versions(run):
+        if not _has_versions(run.flow):
             fine = (
                 _fine_parts(kept, table, order, run, self.window.until)
                 if order.partial
                 else _fine(kept, table, order, run)
             )
-            return _in_table(kept, fine, order, run, truncated=True)
+            return _in_table(kept, fine, order, run.flow, truncated=True)
         # Where Kafka has all records, an end that none of them tells is wrong.
-        deduced = self.compacted or not whole(self.window, run.position.entry)
+        deduced = self.compacted or not whole(self.window, run.entry)
         fine = _fine_versions(kept, table, order, run, self.window.until, deduced=deduced)
         outlived = order.truncates and not order.snapshots and _outlived(kept, table, order, run)
-        return _in_table(kept, fine, order, run, truncated=not outlived)
+        return _in_table(kept, fine, order, run.flow, truncated=not outlived)
 
     def _doubled(self, table: DataFrame) -> DataFrame:
-        versions = [names.START_AT] if _has_versions(self.run) else []
-        identity = [*map(names.quoted, _order(self.run).keys), *versions]
+        versions = [names.START_AT] if _has_versions(self.run.flow) else []
+        identity = [*map(names.quoted, _order(self.run.view, self.run.entry).keys), *versions]
         return table.groupBy(*identity).count().agg(F.sum(F.col("count") - 1).alias(_NUMBER))
 
 
@@ -152,21 +157,21 @@ def _collected(numbers: dict[str, DataFrame]) -> dict[str, int]:
     return {row["name"]: row[_NUMBER] or 0 for row in found}
 
 
-def _order(run: FlowRun) -> ChangeOrder:
-    order = table_order(run)
+def _order(view: TableView, entry: Entry) -> ChangeOrder:
+    order = table_order(view, entry)
     if order is None:
         msg = "a table without keys has no order"
         raise TypeError(msg)
     return order
 
 
-def _has_versions(run: FlowRun) -> bool:
-    return run.flow.keyed is not None and run.flow.keyed.versions
+def _has_versions(flow: Flow) -> bool:
+    return flow.keyed is not None and flow.keyed.versions
 
 
 def erased_since(run: FlowRun, window: Window) -> DataFrame | None:
     """Coordinates of the window's records that were erased since they were read; None if there can be none."""
-    found = run.erased.within(run.spark, run.position.entry, window.ranges)
+    found = run.erased.within(run.spark, run.entry, window.ranges)
     if found is None:
         return None
     found = of_erased.whole(found, run.flow)
@@ -181,20 +186,20 @@ def _changes_back(marked: DataFrame, table: DataFrame, order: ChangeOrder, run: 
     return table.alias("t").join(F.broadcast(gone.alias("g")), F.expr(same), "left_semi")
 
 
-def _version(run: FlowRun, window: Window) -> int:
+def _version(ledger: TableLedger, position: LedgerPosition, window: Window) -> int:
     """The newest version of the table that holds all of the window's records, and none that came later."""
-    versions = [each.version for each in run.ledger.newest() if each.entry.number == window.until]
-    return max(versions, default=run.position.version)
+    versions = [each.version for each in ledger.newest() if each.entry.number == window.until]
+    return max(versions, default=position.version)
 
 
 def _in_table(
-    kept: DataFrame, fine: DataFrame, order: ChangeOrder, run: FlowRun, *, truncated: bool
+    kept: DataFrame, fine: DataFrame, order: ChangeOrder, flow: Flow, *, truncated: bool
 ) -> dict[str, DataFrame]:
     """How many records are in the table: with each of their changes, where they have several.
 
     A truncation is, if what it deletes is gone, ``truncated``.
     """
-    if not run.flow.splits:
+    if not flow.splits:
         found = {"in_table": fine.agg(F.sum(F.when(F.col(_FINE), F.col(changes.RECORDS))).alias(_NUMBER))}
         if truncated and order.truncates:
             found["truncations"] = _count(kept.where(names.TRUNCATE))
@@ -216,7 +221,7 @@ def _fine(kept: DataFrame, table: DataFrame, order: ChangeOrder, run: FlowRun) -
     newer = F.expr(order.newer("s", "t"))
     same = F.expr(order.same_record("s", "t"))
     gone = F.col(names.DELETE)
-    for truncations in _truncations(told, order, run):
+    for truncations in _truncations(told, order, run.context):
         gone = gone | truncations.older("s", names.SEQUENCE)
     fine = F.when(gone, missing | ~newer).otherwise(~missing & (~newer | same))
     state = joined.select(*(F.col(f"s.{names.quoted(key)}") for key in order.keys), changes.RECORDS, fine.alias(_FINE))
@@ -228,10 +233,10 @@ def _fine(kept: DataFrame, table: DataFrame, order: ChangeOrder, run: FlowRun) -
     return known.withColumn(_FINE, F.coalesce("__late", F.lit(False)) | F.col(_FINE))
 
 
-def _truncations(told: DataFrame, order: ChangeOrder, run: FlowRun) -> list[change_order.Truncations]:
+def _truncations(told: DataFrame, order: ChangeOrder, context: FlowContext) -> list[change_order.Truncations]:
     """The truncations that are remembered, and, for what is remembered no more, those that Kafka still tells."""
     kind = told.schema[names.SEQUENCE].dataType.simpleString()
-    remembered = None if run.tombstones is None else run.tombstones.truncations(run.spark, order, kind)
+    remembered = None if context.tombstones is None else context.tombstones.truncations(context.spark, order, kind)
     held = truncations_of(told, order, kind) if order.truncates else None
     return [each for each in (remembered, held) if each is not None]
 
@@ -243,12 +248,12 @@ def _fine_parts(kept: DataFrame, table: DataFrame, order: ChangeOrder, run: Flow
     columns = partial_updates.whole_columns(rest, order)
     known = partial_updates.current_rows(table, columns, order)
     placed = partial_updates.placed(rest, known, order) if order.sequence else rest
-    found = partial_updates.candidates(placed, order, unread(run.starts, order, run.position.entry))
+    found = partial_updates.candidates(placed, order, unread(run.starts, order, run.entry))
     if run.tombstones is not None and (facts := run.tombstones.deletions(run.spark, order)) is not None:
         # What was deleted after the window is in that version of the table.
         found = found.unionByName(partial_updates.remembered(history.until(facts, until), found, order))
     merged = partial_updates.merged(
-        partial_updates.newest(found, order), known, columns, order, _truncations(told, order, run)
+        partial_updates.newest(found, order), known, columns, order, _truncations(told, order, run.context)
     )
     return merged.select(*map(names.quoted, order.keys), changes.RECORDS, (~F.col(partial_updates.MOVES)).alias(_FINE))
 

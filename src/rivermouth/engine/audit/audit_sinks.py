@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from rivermouth.domain.ledger.offset_ranges import Ranges
     from rivermouth.engine.flow.running import FlowRun
+    from rivermouth.ports.delta.table_ledger import LedgerPosition, TableLedger
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +70,10 @@ def audit_sink(run: FlowRun, ranges: Ranges) -> SinkAudit | None:
 
 
 def _audit_archive(run: FlowRun, sink: FilesSink) -> SinkAudit:
-    archive = archive_of(run, sink)
+    archive = archive_of(run.places, sink)
     found = read_archive(files_for(archive.location, run.spark), archive.location, run.flow.name)
     numbers = {each.number: _entry_number(each.entry, archive.location) for each in found.manifests}
-    expected = _expected_rows(run)
+    expected = _expected_rows(run.ledger, run.position)
     comparable = {number: entry for number, entry in numbers.items() if number and entry in expected}
     there = [
         path for each in found.manifests if each.number in comparable for path in each.files if path in found.there
@@ -103,14 +104,14 @@ def _entry_number(text: str, place: str) -> int:
     return -1 if entry is None else entry.number
 
 
-def _expected_rows(run: FlowRun) -> dict[int, int]:
+def _expected_rows(ledger: TableLedger, position: LedgerPosition) -> dict[int, int]:
     """By number of the entries that the log has: how many rows each brought into the table."""
-    newest = run.position.entry
-    entries = [each.entry for each in run.ledger.newest() if each.entry.number < newest.number] + [newest]
+    newest = position.entry
+    entries = [each.entry for each in ledger.newest() if each.entry.number < newest.number] + [newest]
     entries.sort(key=lambda each: each.number)
     after = [each.totals for each in entries[1:]]
-    if run.position.counts is not None:
-        after.append(newest.totals + run.position.counts)
+    if position.counts is not None:
+        after.append(newest.totals + position.counts)
     rows = {}
     for entry, totals in zip(entries, after, strict=False):
         counts = totals - entry.totals

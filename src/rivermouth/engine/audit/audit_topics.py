@@ -56,7 +56,7 @@ def audit_topic(run: FlowRun, sink: KafkaSink, ranges: Ranges) -> TopicAudit:
     """
     if sink.topic is None or not isinstance(run.source, KafkaSource):
         return TopicAudit(not_compared=("topics that a column names: their records are not looked for",))
-    if run.position.entry.epochs or run.position.entry.decided:
+    if run.entry.epochs or run.entry.decided:
         return TopicAudit(not_compared=(f"topic {sink.topic}: {_DECIDED}",))
     headers = {column: header for header, column in sink.headers.items()}
     wanted = {target: run.flow.metadata_columns[name] for target, name in run.flow.identity.items()}
@@ -105,8 +105,8 @@ def _why_not_missing(run: FlowRun, topics: Mapping[str, Topic], begins: offset_r
     except RivermouthError as error:
         yield f"the sink's ledger cannot be read: {error.message}"
         return
-    if number is None or number < run.position.entry.number:
-        yield f"ledger entries up to {run.position.entry.number} are not all written yet; the next run writes them"
+    if number is None or number < run.entry.number:
+        yield f"ledger entries up to {run.entry.number} are not all written yet; the next run writes them"
 
 
 def _missing(run: FlowRun, found: DataFrame, ranges: Ranges) -> int:

@@ -22,8 +22,9 @@ from rivermouth.sinks.kafka import TOPIC_COLUMN, KafkaSink
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from rivermouth.domain.project.locations import FlowPlaces
     from rivermouth.engine.flow.delivery import Delivery
-    from rivermouth.engine.flow.running import FlowRun
+    from rivermouth.engine.flow.running import FlowContext, FlowRun
     from rivermouth.spec import Flow
 
 DELIVERS: Final = ("batch", "replay")
@@ -49,7 +50,7 @@ def open_delivery(run: FlowRun) -> None:
     text = delivery.newest_entry()
     if text is None:
         delivery.begin()
-        delivery.commit(run.position.entry.to_json())
+        delivery.commit(run.entry.to_json())
         return
     newest = Entry.from_json(text, table=delivery.ledger_place, version=-1)
     if newest is not None:
@@ -59,16 +60,16 @@ def open_delivery(run: FlowRun) -> None:
 def _opened(run: FlowRun) -> Delivery | None:
     sink, source = run.sink, run.source
     if isinstance(sink, FilesSink):
-        archive = archive_of(run, sink)
+        archive = archive_of(run.places, sink)
         return FileArchive(files_for(archive.location, run.spark), archive, run.flow.name)
     if isinstance(sink, KafkaSink) and isinstance(source, KafkaSource):
-        return KafkaTransactions(run.spark, sink.options_with(_cluster(source)), _names(run))
+        return KafkaTransactions(run.spark, sink.options_with(_cluster(source)), _names(run.places, run.flow))
     return None
 
 
-def archive_of(run: FlowRun, sink: FilesSink) -> Archive:
+def archive_of(places: FlowPlaces, sink: FilesSink) -> Archive:
     """The archive of the flow's sink."""
-    return Archive(sink.location(run.places.lake), sink.format, sink.options, sink.partition_by)
+    return Archive(sink.location(places.lake), sink.format, sink.options, sink.partition_by)
 
 
 def delivered_number(run: FlowRun) -> int | None:
@@ -80,7 +81,7 @@ def delivered_number(run: FlowRun) -> int | None:
     sink, source = run.sink, run.source
     if not isinstance(sink, KafkaSink) or not isinstance(source, KafkaSource):
         return None
-    cluster = SinkCluster(run.spark, sink.options_with(_cluster(source)), _names(run))
+    cluster = SinkCluster(run.spark, sink.options_with(_cluster(source)), _names(run.places, run.flow))
     text = cluster.newest_entry()
     entry = None if text is None else Entry.from_json(text, table=cluster.names.ledger_topic, version=-1)
     return None if entry is None else entry.number
@@ -110,12 +111,12 @@ def deliver(run: FlowRun) -> None:
     if run.delivery is None:
         open_delivery(run)
     else:
-        _deliver(run, run.delivery, run.position.entry, run.position.version)
+        _deliver(run, run.delivery, run.entry, run.position.version)
 
 
-def _names(run: FlowRun) -> SinkNames:
+def _names(places: FlowPlaces, flow: Flow) -> SinkNames:
     # Not by the flow's name, which may be another one later.
-    found = SinkNames.of(run.flow.name, run.flow.name, run.places.full_name, run.places.table)
+    found = SinkNames.of(flow.name, flow.name, places.full_name, places.table)
     return replace(found, creates="write create_topic: {partitions: 3} in the sink, and the topic is created")
 
 
@@ -138,7 +139,7 @@ def _deliver(run: FlowRun, delivery: Delivery, entry: Entry, version: int) -> No
     run.reached("deliver")
     delivery.begin()
     try:
-        rows = _rows(run, entry, version)
+        rows = _rows(run.context, run.flow, entry, version)
         if rows is not None:
             delivery.send(rows)
         run.reached("sent")
@@ -150,22 +151,22 @@ def _deliver(run: FlowRun, delivery: Delivery, entry: Entry, version: int) -> No
     run.reached("delivered")
 
 
-def _rows(run: FlowRun, entry: Entry, version: int) -> DataFrame | None:
+def _rows(context: FlowContext, flow: Flow, entry: Entry, version: int) -> DataFrame | None:
     """What is delivered of an entry, in the order of the records that its rows were; None if there is nothing."""
     if entry.kind not in DELIVERS:
         return None
-    found = added_rows(run.spark, run.files, run.places.table, version)
+    found = added_rows(context.spark, context.files, context.places.table, version)
     if found is None:
         return None
-    called = run.flow.metadata_columns
+    called = flow.metadata_columns
     if entry.kind == "batch" and entry.unsettled:
         # Delta looks only into the files that may have these offsets.
         inside = envelope.inside(entry.unsettled)
         rows = found.withColumns({target: F.col(names.quoted(called[name])) for target, name in names.IN_TABLE.items()})
         found = rows.where(inside).drop(*names.IN_TABLE)
-    if isinstance(run.sink, FilesSink):
+    if isinstance(context.sink, FilesSink):
         return found.drop(names.EPOCH_COLUMN)
-    return _records(found, run.flow, run.sink) if isinstance(run.sink, KafkaSink) else None
+    return _records(found, flow, context.sink) if isinstance(context.sink, KafkaSink) else None
 
 
 def _records(found: DataFrame, flow: Flow, sink: KafkaSink) -> DataFrame:

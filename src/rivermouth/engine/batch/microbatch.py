@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from rivermouth.domain.ledger.offset_ranges import Ranges
     from rivermouth.engine.flow.running import FlowRun
     from rivermouth.ports.delta.delta_table import Commit
+    from rivermouth.spec import Flow
 
 
 def process(frame: DataFrame, planned: Ranges, run: FlowRun) -> BatchDone | BatchSkipped:
@@ -96,7 +97,7 @@ def begin(planned: Ranges, run: FlowRun) -> tuple[Ranges, Entry | None]:
         RivermouthError: A table in which the flow looks up columns cannot be used.
     """
     run.reached("judge")
-    ranges = ledger.remaining_ranges(run.flow.name, run.position.entry.next_offsets, planned)
+    ranges = ledger.remaining_ranges(run.flow.name, run.entry.next_offsets, planned)
     if not ranges:
         return ranges, None
     recover(run)  # nothing, unless the batch before failed after its commit
@@ -127,7 +128,7 @@ def finish(
     undeclared = after_batch(run.position.report, seen)
     run.advance(entry, commit.version)
     run.reached("written")
-    _agree(run, entry, "rows in the table", commit.rows_written, counts.written + counts.merged)
+    _agree(run.flow, entry, "rows in the table", commit.rows_written, counts.written + counts.merged)
     deliver(run)
     run.reached("dead_letters")
     counts = write_dead_letters(ranges, counts, seen, run)
@@ -154,13 +155,13 @@ def write_dead_letters(ranges: Ranges, counts: Counts, seen: Mapping[str, Any], 
     mark = routing.mark_of(*explode.identity_of_letters(run.flow))
     letters = Observed(dead_letters_of(routed, run), {"mark": mark})
     run.reached("bury")
-    buried = run.dead_letters.write(letters.rows, run.position.entry)
+    buried = run.dead_letters.write(letters.rows, run.entry)
     run.reached("buried")
     agrees = buried == counts.dead_lettered and letters.get()["mark"] == seen["dead_mark"]
     return counts if agrees else recount(run, ranges)
 
 
-def _agree(run: FlowRun, entry: Entry, what: str, found: int | None, expected: int) -> None:
+def _agree(flow: Flow, entry: Entry, what: str, found: int | None, expected: int) -> None:
     if found is not None and found != expected:
         detail = f"{found} {what}, {expected} were counted; is an expectation or expression not deterministic?"
-        raise CountsDisagree(flow=run.flow.name, entry=entry.number, detail=detail)
+        raise CountsDisagree(flow=flow.name, entry=entry.number, detail=detail)

@@ -47,8 +47,10 @@ if TYPE_CHECKING:
     from rivermouth.domain.ledger.ledger import Counts, Entry
     from rivermouth.domain.ledger.offset_ranges import Offsets, Ranges
     from rivermouth.domain.ledger.undeclared_names import UndeclaredNames
-    from rivermouth.engine.flow.running import FlowRun
+    from rivermouth.engine.flow.running import FlowContext, FlowRun, TableView
     from rivermouth.ports.delta.delta_table import Commit
+    from rivermouth.ports.delta.table_ledger import LedgerPosition
+    from rivermouth.ports.sources.protocols import OffsetSource
     from rivermouth.rows.keyed.change_order import ChangeOrder
     from rivermouth.spec import Flow
 
@@ -134,7 +136,7 @@ def decoded(rows: DataFrame, flow: Flow, *, watched: bool = False) -> DataFrame:
 
 def without_erased(rows: DataFrame, run: FlowRun, ranges: Ranges) -> DataFrame:
     """Envelope rows of ``ranges`` without the records that were erased: reading again does not bring them back."""
-    gone = run.erased.within(run.spark, run.position.entry, ranges)
+    gone = run.erased.within(run.spark, run.entry, ranges)
     return rows if gone is None else erased_records.without(rows, erased_records.whole(gone, run.flow))
 
 
@@ -146,15 +148,15 @@ def without_erased_changes(routed: DataFrame, run: FlowRun, ranges: Ranges) -> D
 
 def marked_changes(routed: DataFrame, run: FlowRun, ranges: Ranges) -> DataFrame | None:
     """Judged rows of ``ranges`` as ``erased.marked`` returns them; None where no change of a record was erased."""
-    gone = run.erased.within(run.spark, run.position.entry, ranges) if run.flow.splits else None
+    gone = run.erased.within(run.spark, run.entry, ranges) if run.flow.splits else None
     return None if gone is None else erased_records.marked(routed, gone, run.flow)
 
 
-def beginning_offsets(run: FlowRun, topics: Collection[str]) -> Offsets:
+def beginning_offsets(kafka: OffsetSource, entry: Entry, topics: Collection[str]) -> Offsets:
     """The first offset that Kafka holds of each partition; of topics that are gone, or others by now, nothing."""
-    known = run.position.entry.topic_ids
-    found = {name: topic for name, topic in run.kafka.describe(topics).items() if topic.id == known.get(name, topic.id)}
-    return run.kafka.beginning_offsets(found)
+    known = entry.topic_ids
+    found = {name: topic for name, topic in kafka.describe(topics).items() if topic.id == known.get(name, topic.id)}
+    return kafka.beginning_offsets(found)
 
 
 def table_rows(rows: DataFrame, run: FlowRun, beside: Sequence[str] = ()) -> DataFrame:
@@ -169,7 +171,7 @@ def table_rows(rows: DataFrame, run: FlowRun, beside: Sequence[str] = ()) -> Dat
     way = (*way, names.ORDINAL) if run.flow.splits else way
     way = way if run.flow.whole_columns is None else (*way, names.PLACES)
     columns = [names.quoted(name) for name in dict.fromkeys((*run.columns, *way, *beside))]
-    entry = run.position.entry
+    entry = run.entry
     if not entry.epochs:
         return rows.selectExpr(*columns)
     now = epoch_now(entry, F.col(names.TOPIC), F.col(names.PARTITION))
@@ -178,9 +180,9 @@ def table_rows(rows: DataFrame, run: FlowRun, beside: Sequence[str] = ()) -> Dat
     return rows.select(*columns, epoch.alias(names.EPOCH_COLUMN))
 
 
-def table_order(run: FlowRun) -> ChangeOrder | None:
+def table_order(view: TableView, entry: Entry) -> ChangeOrder | None:
     """How the flow's table orders its rows as it is now; None for a table without keys."""
-    return change_order.order_of(run.flow, run.columns, epochs=bool(run.position.entry.epochs), left=run.left)
+    return change_order.order_of(view.flow, view.columns, epochs=bool(entry.epochs), left=view.left)
 
 
 def table_coordinates(run: FlowRun, *more: Column, version: int | None = None) -> DataFrame:
@@ -191,7 +193,7 @@ def table_coordinates(run: FlowRun, *more: Column, version: int | None = None) -
     """
     called = run.flow.metadata_columns
     renamed = [F.col(names.quoted(called[name])).alias(target) for target, name in run.flow.identity.items()]
-    epoch = F.coalesce(F.col(names.EPOCH_COLUMN), F.lit(0)) if run.position.entry.epochs else F.lit(0)
+    epoch = F.coalesce(F.col(names.EPOCH_COLUMN), F.lit(0)) if run.entry.epochs else F.lit(0)
     reader = run.spark.read.format("delta")
     table = (reader if version is None else reader.option("versionAsOf", version)).load(run.places.table)
     return table.select(*renamed, epoch.alias(names.EPOCH), *more)
@@ -203,8 +205,8 @@ def rows_within(run: FlowRun, ranges: Ranges, version: int | None = None) -> Dat
     And ``__position`` where records are exploded. Of an older ``version`` of the table, if one is named.
     """
     found = table_coordinates(run, version=version).where(envelope.inside(ranges))
-    if run.position.entry.epochs:
-        now = epoch_now(run.position.entry, F.col(names.TOPIC), F.col(names.PARTITION))
+    if run.entry.epochs:
+        now = epoch_now(run.entry, F.col(names.TOPIC), F.col(names.PARTITION))
         found = found.where(F.col(names.EPOCH) == now)
     return found.drop(names.EPOCH)
 
@@ -218,11 +220,11 @@ def write_rows(rows: DataFrame, run: FlowRun, entry: Entry) -> Commit:
     Guarantees:
         Those of the flow's sink.
     """
-    target = Target(run.ledger, run.table_id, run.position.version, table_order(run), run.tombstones)
+    target = Target(run.ledger, run.table_id, run.position.version, table_order(run.view, run.entry), run.tombstones)
     return run.sink.write(rows, target, entry)
 
 
-def write_entry(run: FlowRun, entry: Entry) -> Commit:
+def write_entry(context: FlowContext, position: LedgerPosition, entry: Entry) -> Commit:
     """The commit that brought ``entry`` into the table, and no row.
 
     Raises:
@@ -231,14 +233,14 @@ def write_entry(run: FlowRun, entry: Entry) -> Commit:
     Guarantees:
         Run twice: once. Stopped half-way: the entry is there or not.
     """
-    empty = no_rows(run.spark, delta_snapshot.table_state(run.spark, run.places.table).columns)
-    return Append().write(empty, Target(run.ledger, run.table_id, run.position.version), entry)
+    empty = no_rows(context.spark, delta_snapshot.table_state(context.spark, context.places.table).columns)
+    return Append().write(empty, Target(context.ledger, context.table_id, position.version), entry)
 
 
-def with_epoch(run: FlowRun, letters: DataFrame) -> DataFrame:
+def with_epoch(entry: Entry, letters: DataFrame) -> DataFrame:
     """Dead letters with ``__epoch``: that of the batch which buried them."""
     columns = (F.col(name) for name in ("kafka_topic", "kafka_partition", "batch"))
-    return letters.withColumn(names.EPOCH, epoch_then(run.position.entry, *columns))
+    return letters.withColumn(names.EPOCH, epoch_then(entry, *columns))
 
 
 def as_coordinates(letters: DataFrame, *more: str) -> DataFrame:
@@ -254,7 +256,7 @@ def as_coordinates(letters: DataFrame, *more: str) -> DataFrame:
 
 def dead_letters_of(routed: DataFrame, run: FlowRun) -> DataFrame:
     """The dead letters among judged rows, as those of the newest entry."""
-    entry = run.position.entry
+    entry = run.entry
     return dead_letter.dead_letters(
         routed, run.flow, target=run.dead_letters.target, entry=entry.number, topic_ids=entry.topic_ids
     )
@@ -275,7 +277,7 @@ def complete(
     Raises:
         CountsDisagree: The counts do not add up.
     """
-    entry = run.position.entry
+    entry = run.entry
     if not counts.adds_up:
         detail = (
             f"of {counts.consumed} records {counts.written} were written, {counts.merged} merged, {counts.dropped} "

@@ -32,7 +32,7 @@ def finish_replay(run: FlowRun) -> None:
         Run twice: the second time finds none. Stopped half-way: all are marked or none, and it is done again.
     """
     standing = run.position
-    letters = with_epoch(run, run.dead_letters.frame().where(F.col("status") == "open"))
+    letters = with_epoch(run.entry, run.dead_letters.frame().where(F.col("status") == "open"))
     keys = [*names.IN_TABLE, names.EPOCH]
     there, remembered = table_coordinates(run), remembered_coordinates(run)
     if remembered is not None:
@@ -75,7 +75,7 @@ def finish_decision(run: FlowRun) -> None:
     Guarantees:
         Run twice: the second time finds none. Stopped half-way: all are marked or none, and it is done again.
     """
-    entry = run.position.entry
+    entry = run.entry
     again: Ranges = {}
     for decision in entry.decisions:
         if decision.entry == entry.number and decision.kind in ("rewind", "rebuild"):
@@ -84,7 +84,7 @@ def finish_decision(run: FlowRun) -> None:
     if again and run.dead_letters.exists():
         # Of an epoch that begins with this very entry no letter can be there.
         now = epoch_now(entry, F.col("kafka_topic"), F.col("kafka_partition"))
-        letters = with_epoch(run, run.dead_letters.frame().where(F.col("status") == "open"))
+        letters = with_epoch(run.entry, run.dead_letters.frame().where(F.col("status") == "open"))
         mine = as_coordinates(letters.where(F.col(names.EPOCH) == now), "batch").where(envelope.inside(again))
         given_up = mine.withColumnsRenamed(names.ROW_IN_TABLE).distinct().withColumn("new_status", F.lit("discarded"))
         run.dead_letters.mark(given_up)

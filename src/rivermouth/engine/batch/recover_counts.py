@@ -18,19 +18,21 @@ from rivermouth.rows.columns.aggregates import struct_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from rivermouth.domain.ledger.ledger import Counts
+    from rivermouth.domain.ledger.ledger import Counts, Entry
     from rivermouth.domain.ledger.offset_ranges import Ranges
     from rivermouth.engine.flow.running import FlowRun
+    from rivermouth.side_tables.dead_letters import DeadLetterTable
+    from rivermouth.spec import Flow
 
 
-def letters_within(run: FlowRun, ranges: Ranges) -> DataFrame:
+def letters_within(dead_letters: DeadLetterTable, entry: Entry, ranges: Ranges) -> DataFrame:
     """Coordinates of the newest entry's dead letters in these ranges."""
-    return as_coordinates(own_letters(run)).where(envelope.inside(ranges))
+    return as_coordinates(own_letters(dead_letters, entry)).where(envelope.inside(ranges))
 
 
-def own_letters(run: FlowRun) -> DataFrame:
+def own_letters(dead_letters: DeadLetterTable, entry: Entry) -> DataFrame:
     """Dead letters of the newest entry's batch."""
-    return run.dead_letters.frame().where(F.col("batch") == run.position.entry.number)
+    return dead_letters.frame().where(F.col("batch") == entry.number)
 
 
 def with_dead_letters(run: FlowRun, routed: DataFrame, held: DataFrame, counts: Counts) -> Counts:
@@ -44,25 +46,27 @@ def with_dead_letters(run: FlowRun, routed: DataFrame, held: DataFrame, counts: 
     """
     if not counts.dead_lettered and not run.dead_letters.exists():
         return counts
-    letters, kept = _with_vanished(run, dead_letters_of(routed, run), held)
+    letters, kept = _with_vanished(run.dead_letters, run.entry, dead_letters_of(routed, run), held)
     counts += ledger.Counts(consumed=kept, dead_lettered=kept)
     run.reached("bury")
-    run.dead_letters.complete(letters, run.position.entry, counts.dead_lettered, run.flow.previously)
+    run.dead_letters.complete(letters, run.entry, counts.dead_lettered, run.flow.previously)
     run.reached("buried")
     return counts
 
 
-def counted(routed: DataFrame, run: FlowRun, ranges: Ranges) -> Counts:
+def counted(routed: DataFrame, flow: Flow, ranges: Ranges) -> Counts:
     """Counts of these routed records."""
-    aggregates = routing.counting(run.flow, routing.block_size(offset_ranges.size(ranges)))
-    return routing.counted(run.flow, routed.agg(F.expr(struct_of(aggregates))).collect()[0][0].asDict())
+    aggregates = routing.counting(flow, routing.block_size(offset_ranges.size(ranges)))
+    return routing.counted(flow, routed.agg(F.expr(struct_of(aggregates))).collect()[0][0].asDict())
 
 
-def _with_vanished(run: FlowRun, letters: DataFrame, held: DataFrame) -> tuple[DataFrame, int]:
+def _with_vanished(
+    dead_letters: DeadLetterTable, entry: Entry, letters: DataFrame, held: DataFrame
+) -> tuple[DataFrame, int]:
     """``letters``, and those of the newest entry whose records compaction has taken away since; how many these are."""
-    if not run.dead_letters.exists():
+    if not dead_letters.exists():
         return letters, 0
-    mine = own_letters(run)
+    mine = own_letters(dead_letters, entry)
     if mine.isEmpty():  # as most often: spares another read of the batch
         return letters, 0
     seen = held.select(*names.IN_TABLE).withColumnsRenamed(names.IN_TABLE)

@@ -21,8 +21,10 @@ from rivermouth.rows.columns.epochs import epoch_now
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from rivermouth.domain.ledger.ledger import Entry
     from rivermouth.domain.ledger.offset_ranges import Ranges
     from rivermouth.engine.flow.running import FlowRun
+    from rivermouth.ports.sources.protocols import OffsetSource
     from rivermouth.rows.keyed.change_order import ChangeOrder
 
 
@@ -35,11 +37,11 @@ def forget_what_is_no_deletion(run: FlowRun, again: Ranges) -> None:
     Guarantees:
         Run twice: the second time finds nothing. Stopped half-way: all of it is there still, or nothing.
     """
-    order, memory = table_order(run), run.tombstones
+    order, memory = table_order(run.view, run.entry), run.tombstones
     if order is None or memory is None or run.flow.keyed is None or run.flow.keyed.versions or not memory.exists():
         return
-    ranges = _readable(run, again)
-    facts = _within(run, memory.frame(run.spark, order), ranges, order).localCheckpoint() if ranges else None
+    ranges = _readable(run.kafka, run.entry, again)
+    facts = _within(run.entry, memory.frame(run.spark, order), ranges, order).localCheckpoint() if ranges else None
     if facts is None or facts.isEmpty():
         return
     wanted = facts.select(*names.IN_TABLE).distinct()
@@ -53,9 +55,9 @@ def forget_what_is_no_deletion(run: FlowRun, again: Ranges) -> None:
         memory.forget_records(wrong, order)
 
 
-def _readable(run: FlowRun, again: Ranges) -> Ranges:
+def _readable(kafka: OffsetSource, entry: Entry, again: Ranges) -> Ranges:
     """What Kafka holds of ``again`` by now: a decision may be finished long after it was made."""
-    first = beginning_offsets(run, again.keys())
+    first = beginning_offsets(kafka, entry, again.keys())
     starts = {
         topic: {p: max(start, first[topic][p]) for p, (start, _end) in parts.items() if p in first[topic]}
         for topic, parts in again.items()
@@ -64,11 +66,11 @@ def _readable(run: FlowRun, again: Ranges) -> Ranges:
     return offset_ranges.between(starts, offset_ranges.ends(again))
 
 
-def _within(run: FlowRun, facts: DataFrame, ranges: Ranges, order: ChangeOrder) -> DataFrame:
+def _within(entry: Entry, facts: DataFrame, ranges: Ranges, order: ChangeOrder) -> DataFrame:
     """What is remembered of records within ``ranges``, of the epoch of now."""
     found = facts.select("*", *order.coordinates).where(envelope.inside(ranges))
     if order.epochs:
-        now = epoch_now(run.position.entry, F.col(names.TOPIC), F.col(names.PARTITION))
+        now = epoch_now(entry, F.col(names.TOPIC), F.col(names.PARTITION))
         found = found.where(F.coalesce(names.EPOCH_COLUMN, F.lit(0)) == now)
     return found
 

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from rivermouth.domain.project.locations import FlowPlaces
-    from rivermouth.engine.flow.running import FlowRun
+    from rivermouth.engine.flow.running import FlowContext, FlowRun
     from rivermouth.ports.lake.lake_files import LakeFiles
+    from rivermouth.side_tables.dead_letters import DeadLetterTable
+    from rivermouth.spec import Flow
 
 # So often others may come first.
 _PURGES: Final = 5
@@ -36,12 +38,12 @@ def finish_forget(run: FlowRun) -> None:
     Guarantees:
         Run twice: the second time finds nothing. Stopped half-way: the rest is done the next time.
     """
-    entry = run.position.entry
+    entry = run.entry
     marked = run.erased.marked(run.spark, entry.attempt)
     records, request = 0, None
     if marked is not None:
         run.reached("forget_letters")
-        _bury_for_ever(run, marked)
+        _bury_for_ever(run.dead_letters, marked)
         gone = (F.col(erased_records.PLACE) != erased_records.ELSEWHERE) & F.col(erased_records.CHANGE).isNull()
         found = marked.where(gone).select(*erased_records.COORDINATES).distinct()
         records = found.count()
@@ -49,9 +51,9 @@ def finish_forget(run: FlowRun) -> None:
     elif run.state_lost:
         # The list was deleted; the entry tells how many records went, and one of an older version the table's log.
         records = entry.erases or _deleted_rows(run)
-    _clear_old_memory(run)
+    _clear_old_memory(run.context)
     run.reached("forget_purge")
-    _purge(run)
+    _purge(run.context, run.flow)
     if marked is not None:
         run.erased.confirm(run.spark, entry.attempt)
     report = None if request is None else report_of(run.files, run.places, request)
@@ -66,7 +68,7 @@ def finish_forget(run: FlowRun) -> None:
 
 def _deleted_rows(run: FlowRun) -> int:
     """How many rows the newest entry deleted; 0 in a keyed table, whose rows are more or fewer than their records."""
-    commit = None if run.flow.keyed else run.ledger.commit_of(run.position.entry, run.position.version - 1)
+    commit = None if run.flow.keyed else run.ledger.commit_of(run.entry, run.position.version - 1)
     return 0 if commit is None else int(commit.metrics.get("numTargetRowsDeleted", 0))
 
 
@@ -91,41 +93,41 @@ def _path(places: FlowPlaces, mark: str) -> str:
     return f"{places.erased}/reports/{mark}.json"
 
 
-def _bury_for_ever(run: FlowRun, marked: DataFrame) -> None:
+def _bury_for_ever(dead_letters: DeadLetterTable, marked: DataFrame) -> None:
     """Deletes the dead letters among ``marked``."""
     back = {key: f"s.{name}" for name, key in names.IN_TABLE.items()}
     same = " AND ".join(f"t.{key} = {name}" for key, name in {**back, "batch": "s.batch"}.items())
     letters = (
         marked.where(F.col(erased_records.PLACE) != erased_records.TABLE).select(*names.IN_TABLE, "batch").distinct()
     )
-    if run.dead_letters.exists() and not letters.isEmpty():
-        delete_alone(letters.localCheckpoint(), run.dead_letters.location, F.expr(same))
+    if dead_letters.exists() and not letters.isEmpty():
+        delete_alone(letters.localCheckpoint(), dead_letters.location, F.expr(same))
 
 
-def _clear_old_memory(run: FlowRun) -> None:
+def _clear_old_memory(context: FlowContext) -> None:
     """Deletes what is remembered of the keys of tables that were here before: nobody reads it any more."""
-    folder = run.places.tombstones
-    for name in run.files.names(folder):
-        if run.tombstones is None or name != run.table_id:
-            run.files.delete(f"{folder}/{name}")
+    folder = context.places.tombstones
+    for name in context.files.names(folder):
+        if context.tombstones is None or name != context.table_id:
+            context.files.delete(f"{folder}/{name}")
 
 
-def _purge(run: FlowRun) -> None:
+def _purge(context: FlowContext, flow: Flow) -> None:
     """Writes the files anew in which rows are only marked as deleted: their bytes would stay as long as the file."""
-    reader = reader_for(run.spark, run.places.lake)
-    for table in tables_of(run.flow, run.places):
-        if not delta_table.exists(run.files, table.location):
+    reader = reader_for(context.spark, context.places.lake)
+    for table in tables_of(flow, context.places):
+        if not delta_table.exists(context.files, table.location):
             continue
         for left in reversed(range(_PURGES)):
             snapshot = read_snapshot(reader, table.location)
             if snapshot is None or not any(each.deleted_rows for each in snapshot.files):
                 break
             try:
-                delta_maintenance.purge(run.spark, table.name, table.location)
+                delta_maintenance.purge(context.spark, table.name, table.location)
             except MaintenanceConflict as error:
                 # Whoever came first has most likely written these files anew.
                 if not left:
                     detail = error.facts["detail"]
-                    raise ErasureUnfinished(flow=run.flow.name, table=table.name, detail=detail) from error
+                    raise ErasureUnfinished(flow=flow.name, table=table.name, detail=detail) from error
             else:
                 break

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from rivermouth.domain.ledger.ledger import Counts
     from rivermouth.domain.ledger.offset_ranges import Ranges
-    from rivermouth.engine.flow.running import FlowRun
+    from rivermouth.engine.flow.running import FlowContext, FlowRun
     from rivermouth.rows.keyed.change_order import ChangeOrder, Truncations
     from rivermouth.side_tables.deleted_keys import Tombstones
 
@@ -46,7 +46,7 @@ def recount_keyed(run: FlowRun, ranges: Ranges, gone: Ranges) -> Counts:
     judged_now = transformed(without_erased(envelope.read(whole.batch(run.spark, rest)), run, rest), run)
     routed = _as_merged(without_erased_changes(judged_now, run, rest), run, rest).persist(StorageLevel.DISK_ONLY)
     try:
-        counts += counted(routed, run, rest)
+        counts += counted(routed, run.flow, rest)
         counts = with_dead_letters(run, routed, routed, counts)
     finally:
         routed.unpersist()
@@ -62,7 +62,7 @@ def _as_merged(routed: DataFrame, run: FlowRun, ranges: Ranges) -> DataFrame:
     coordinates = [*names.IN_TABLE]
     present = rows_within(run, ranges)
     if (remembered := remembered_coordinates(run)) is not None:
-        now = epoch_now(run.position.entry, F.col(names.TOPIC), F.col(names.PARTITION))
+        now = epoch_now(run.entry, F.col(names.TOPIC), F.col(names.PARTITION))
         mine = remembered.where(envelope.inside(ranges)).where(F.col(names.EPOCH) == now)
         present = present.unionByName(mine.drop(names.EPOCH))
     present = present.distinct().withColumn("__present", F.lit(True))
@@ -83,10 +83,15 @@ def _as_merged(routed: DataFrame, run: FlowRun, ranges: Ranges) -> DataFrame:
 def _as_buried(marked: DataFrame, run: FlowRun) -> DataFrame:
     """Judged records with the route that the dead letters tell, where they were written; else that of the rules."""
     route = F.when(F.col("__present"), routing.TABLE)
-    entry, letters = run.position.entry, run.dead_letters
+    entry, letters = run.entry, run.dead_letters
     if letters.newest_entry(entry.flow, run.flow.previously) < entry.number:
         return marked.withColumn(names.ROUTE, route.otherwise(F.col(names.ROUTE))).drop("__present")
-    buried = as_coordinates(own_letters(run)).select(*names.IN_TABLE).distinct().withColumn("__buried", F.lit(True))
+    buried = (
+        as_coordinates(own_letters(run.dead_letters, run.entry))
+        .select(*names.IN_TABLE)
+        .distinct()
+        .withColumn("__buried", F.lit(True))
+    )
     merged = F.when(F.col(names.ROUTE) == routing.DEAD_LETTER, routing.TABLE).otherwise(F.col(names.ROUTE))
     route = route.when(F.col("__buried"), routing.DEAD_LETTER).otherwise(merged)
     found = marked.join(buried, [*names.IN_TABLE], "left").withColumn(names.ROUTE, route)
@@ -99,7 +104,7 @@ def remembered_coordinates(run: FlowRun) -> DataFrame | None:
     Of versions those that it remembers; of rows that come in parts those whose values stand in newer rows. None for
     other tables, and where nothing is remembered.
     """
-    facts, order = _facts(run), table_order(run)
+    facts, order = _facts(run), table_order(run.view, run.entry)
     if order is not None and order.partial:
         return partial_updates.sources(run.spark.read.format("delta").load(run.places.table), order)
     if facts is None or order is None:
@@ -110,15 +115,15 @@ def remembered_coordinates(run: FlowRun) -> DataFrame | None:
 
 def _facts(run: FlowRun) -> DataFrame | None:
     """What is remembered of versions, up to the newest entry."""
-    order, memory = table_order(run), run.tombstones
+    order, memory = table_order(run.view, run.entry), run.tombstones
     if order is None or memory is None or run.flow.keyed is None or not run.flow.keyed.versions or not memory.exists():
         return None
-    return history.until(memory.frame(run.spark, order), run.position.entry.number)
+    return history.until(memory.frame(run.spark, order), run.entry.number)
 
 
 def _unmerged(marked: DataFrame, run: FlowRun) -> DataFrame:
     """Coordinates of the records that pass now, and by which the keyed table would be another if they had then."""
-    order = table_order(run)
+    order = table_order(run.view, run.entry)
     if order is None or run.tombstones is None:
         return marked.select(*names.IN_TABLE).limit(0)
     open_now = (F.col(names.ROUTE) == routing.TABLE) & F.col("__present").isNull()
@@ -130,7 +135,7 @@ def _unmerged(marked: DataFrame, run: FlowRun) -> DataFrame:
     kind = rows.schema[names.SEQUENCE].dataType.simpleString()
     truncations = run.tombstones.truncations(run.spark, order, kind)
     if order.partial:
-        since = unread(run.starts, order, run.position.entry)
+        since = unread(run.starts, order, run.entry)
         return _unmerged_parts(rows, table, order, run.tombstones, truncations, since)
     rows, marks = changed.alias("s"), table_rows(marked.where(open_now & F.col(names.TRUNCATE)), run).alias("s")
     if truncations is not None:
@@ -143,15 +148,15 @@ def _unmerged(marked: DataFrame, run: FlowRun) -> DataFrame:
     if late is not None:
         missing = missing.join(late, [*order.keys], "left_anti")
     found = _places(missing, order)
-    return found.unionByName(_places(_not_remembered(marks, run, order), order)) if order.truncates else found
+    return found.unionByName(_places(_not_remembered(marks, run.context, order), order)) if order.truncates else found
 
 
-def _not_remembered(marks: DataFrame, run: FlowRun, order: ChangeOrder) -> DataFrame:
+def _not_remembered(marks: DataFrame, context: FlowContext, order: ChangeOrder) -> DataFrame:
     """Of these truncations those of which nothing is remembered: each is, before the commit that carries it out."""
-    memory = run.tombstones
+    memory = context.tombstones
     if memory is None or not memory.exists():
         return marks
-    known = memory.frame(run.spark, order).where(names.TRUNCATE).alias("r")
+    known = memory.frame(context.spark, order).where(names.TRUNCATE).alias("r")
     return marks.alias("s").join(known, F.expr(order.same_record("s", "r")), "left_anti")
 
 

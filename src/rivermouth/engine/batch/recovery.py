@@ -27,9 +27,10 @@ from rivermouth.rows import envelope, routing
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from rivermouth.domain.ledger.ledger import Counts
+    from rivermouth.domain.ledger.ledger import Counts, Entry
     from rivermouth.domain.ledger.offset_ranges import Ranges
     from rivermouth.engine.flow.running import FlowRun
+    from rivermouth.side_tables.dead_letters import DeadLetterTable
 
 
 def recover(run: FlowRun) -> None:
@@ -41,7 +42,7 @@ def recover(run: FlowRun) -> None:
     if run.position.counts is not None:
         return
     started = time.monotonic()
-    entry, ranges = run.position.entry, run.position.entry.unsettled
+    entry, ranges = run.entry, run.entry.unsettled
     if entry.kind == "replay":
         run.reached("recover")
         finish_replay(run)
@@ -79,13 +80,13 @@ def recount(run: FlowRun, ranges: Ranges, gone: Ranges | None = None) -> Counts:
     if not gone:
         return _recounted(run, ranges, complete=True)
     # Its letters are there whole or not at all; those of records that are gone could not be made again.
-    buried = run.dead_letters.newest_entry(run.position.entry.flow, run.flow.previously) >= run.position.entry.number
+    buried = run.dead_letters.newest_entry(run.entry.flow, run.flow.previously) >= run.entry.number
     present = rows_within(run, gone).distinct()
     found = present.count()
-    letters = letters_within(run, gone).count() if buried else 0
+    letters = letters_within(run.dead_letters, run.entry, gone).count() if buried else 0
     records = found + letters
     if run.flow.explosion is not None:
-        places = present.unionByName(letters_within(run, gone)) if buried else present
+        places = present.unionByName(letters_within(run.dead_letters, run.entry, gone)) if buried else present
         records = places.select(*names.IN_TABLE).distinct().count()
     counts = ledger.Counts(
         consumed=records,
@@ -105,7 +106,7 @@ def _recounted(run: FlowRun, ranges: Ranges, *, complete: bool) -> Counts:
     routed = transformed(held, run).join(present, [*run.flow.identity], "left")
     written = F.col("__present").isNotNull()
     table = routed.where(written).withColumn(names.ROUTE, F.lit(routing.TABLE))
-    counts = counted(table, run, ranges)
+    counts = counted(table, run.flow, ranges)
     # What compaction has taken away since is in the table all the same.
     vanished = present.count() - counts.written
     counts += ledger.Counts(consumed=vanished, written=vanished)
@@ -113,7 +114,7 @@ def _recounted(run: FlowRun, ranges: Ranges, *, complete: bool) -> Counts:
     rest = routed.where(~written).drop("__present").withColumn(names.ROUTE, other).persist(StorageLevel.DISK_ONLY)
     coordinates = [*names.IN_TABLE]
     try:
-        counts += counted(rest, run, ranges)
+        counts += counted(rest, run.flow, ranges)
         if complete:
             # Of a record with several rows one may be in the table, and another a dead letter.
             known = present if run.flow.explosion is None else held
@@ -121,16 +122,21 @@ def _recounted(run: FlowRun, ranges: Ranges, *, complete: bool) -> Counts:
                 run, rest, rest.select(coordinates).unionByName(known.select(coordinates)), counts
             )
         if run.flow.explosion is not None:
-            counts = _in_records(run, counts, rest.select(coordinates).unionByName(present.select(coordinates)))
+            counts = _in_records(
+                run.dead_letters,
+                run.entry,
+                counts,
+                rest.select(coordinates).unionByName(present.select(coordinates)),
+            )
     finally:
         rest.unpersist()
     return counts
 
 
-def _in_records(run: FlowRun, counts: Counts, places: DataFrame) -> Counts:
+def _in_records(dead_letters: DeadLetterTable, entry: Entry, counts: Counts, places: DataFrame) -> Counts:
     """Counts of rows with ``consumed`` counted in records, which are those of ``places`` and of the dead letters."""
-    if run.dead_letters.exists():
-        places = places.unionByName(as_coordinates(own_letters(run)).select(*names.IN_TABLE))
+    if dead_letters.exists():
+        places = places.unionByName(as_coordinates(own_letters(dead_letters, entry)).select(*names.IN_TABLE))
     records = places.distinct().count()
     rows = counts.written + counts.dropped + counts.dead_lettered
     return dataclasses.replace(counts, consumed=records, exploded=rows - records)

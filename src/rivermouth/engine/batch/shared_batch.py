@@ -243,7 +243,7 @@ def _added(part: SharedBatchPart, run: FlowRun, entry: Entry, commits: threading
 
 def _fits(run: FlowRun, ranges: Ranges) -> bool:
     """Whether a batch of the flow is read, transformed and written as those of others are."""
-    entry = run.position.entry
+    entry = run.entry
     return (
         isinstance(run.source, TableSource)
         and isinstance(run.sink, Append)
@@ -282,7 +282,7 @@ def _write_parts(group: Sequence[_BatchRequest]) -> None:
         rows = rows.coalesce(run.spark.sparkContext.defaultParallelism)
         routed = transformed(rows, run, beside=(names.NUMBER,))
         aggregates = routing.counting(run.flow, routing.block_size(offset_ranges.size(ranges)))
-        if any(each.run.position.entry.number == 0 for each in group):
+        if any(each.run.entry.number == 0 for each in group):
             aggregates |= number_keys.counting(run.flow)
         observed = ObservedEach(routed, names.NUMBER, len(group), aggregates)
         passed = observed.rows.where(f"{names.ROUTE} = '{routing.TABLE}'")

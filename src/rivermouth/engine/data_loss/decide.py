@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rivermouth.domain.ledger.ledger import Counts
     from rivermouth.domain.ledger.loss_decision import LossDecisionResult
     from rivermouth.domain.ledger.offset_ranges import Offsets
-    from rivermouth.engine.flow.running import FlowRun
+    from rivermouth.engine.flow.running import FlowContext, FlowRun, TableView
     from rivermouth.ports.sources.protocols import OffsetSource
     from rivermouth.spec import Flow
 
@@ -53,7 +53,7 @@ def check_topics(run: FlowRun, topics: Mapping[str, Topic]) -> None:
         OffsetsBeyondEnd: A topic ends before the offset that the ledger expects.
     """
     found = found_of(run.kafka, run.flow, topics)
-    stopped = problem(run.flow.name, run.position.entry, run.position.needed, found)
+    stopped = problem(run.flow.name, run.entry, run.position.needed, found)
     if stopped is not None:
         raise stopped
 
@@ -71,7 +71,7 @@ def decide(run: FlowRun, topics: Mapping[str, Topic], wanted: LossDecision | Non
         Run twice: recorded once. Stopped half-way: it is recorded whole or not at all; the dead letters that a
         rewind gives up are given up before the next batch.
     """
-    if run.void is None and not run.position.entry.unsettled:
+    if run.void is None and not run.entry.unsettled:
         recover(run)  # marks of a replay or a decision that was cut off, which need nothing of Kafka
     beforehand = run.flow.on_data_loss == "record"
     if not wanted and not beforehand:
@@ -83,7 +83,7 @@ def decide(run: FlowRun, topics: Mapping[str, Topic], wanted: LossDecision | Non
     if run.void is not None:
         raise run.void
     if beforehand:
-        _record(run, found, decisions.by_setting(run.position.entry, run.position.needed, found, at=now()))
+        _record(run, found, decisions.by_setting(run.entry, run.position.needed, found, at=now()))
 
 
 def now() -> str:
@@ -93,20 +93,20 @@ def now() -> str:
 
 def _record(run: FlowRun, found: KafkaState, wanted: LossDecision) -> None:
     """Rules on what is wanted, and records it; nothing where all of it was recorded before."""
-    entry, needed = run.position.entry, run.position.needed
+    entry, needed = run.entry, run.position.needed
     ruling = decisions.rule(run.flow.name, entry, needed, found, wanted, void=run.void is not None)
     if ruling is None:
         return
     check_doubles(run, ruling, wanted)
-    if run.position.counts is None and not run.position.entry.unsettled:
+    if run.position.counts is None and not run.entry.unsettled:
         recover(run)  # not before: the side file then names the version that others made as looked at
     before = run.position
     counts = _counts(run, ruling, wanted)
     if ruling.fresh:
-        add_epoch_column(run)
+        add_epoch_column(run.context, run.view)
     entry = ruling.entry_after(before.entry, counts)
     run.reached("decide")
-    commit = write_entry(run, entry)
+    commit = write_entry(run.context, run.position, entry)
     run.advance(entry, commit.version, report=before.report)
     run.void = None
     run.reached("decided")
@@ -171,7 +171,7 @@ def check_epoch_column(flow: Flow, columns: Sequence[str]) -> None:
         raise EpochColumnTaken(flow=flow.name, column=names.EPOCH_COLUMN, detail=detail)
 
 
-def add_epoch_column(run: FlowRun) -> None:
+def add_epoch_column(context: FlowContext, view: TableView) -> None:
     """The column that tells rows of an earlier epoch from those of a later one; no row is rewritten.
 
     Raises:
@@ -180,12 +180,12 @@ def add_epoch_column(run: FlowRun) -> None:
     Guarantees:
         Run twice: the second time finds it.
     """
-    check_epoch_column(run.flow, run.columns)
-    columns = delta_snapshot.table_state(run.spark, run.places.table).columns
+    check_epoch_column(view.flow, view.columns)
+    columns = delta_snapshot.table_state(context.spark, context.places.table).columns
     taken = next((column for column in columns if column.name.lower() == names.EPOCH_COLUMN), None)
     if taken is None:
         added = [StructField(names.EPOCH_COLUMN, IntegerType())]
-        delta_ddl.alter(run.spark, run.places.table, added=added, widened=[])
+        delta_ddl.alter(context.spark, context.places.table, added=added, widened=[])
     elif not isinstance(taken.dataType, IntegerType):
         detail = "the table has one of that name that is no int"
-        raise EpochColumnTaken(flow=run.flow.name, column=names.EPOCH_COLUMN, detail=detail)
+        raise EpochColumnTaken(flow=view.flow.name, column=names.EPOCH_COLUMN, detail=detail)

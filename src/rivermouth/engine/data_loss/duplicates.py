@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from rivermouth.domain.ledger.loss_decision import LossDecisionResult
     from rivermouth.domain.ledger.offset_ranges import Offsets, Ranges
     from rivermouth.engine.flow.running import FlowRun
+    from rivermouth.ports.sources.protocols import OffsetSource
+    from rivermouth.spec import Flow
 
 _PLACE = (names.TOPIC, names.PARTITION)
 
@@ -44,10 +46,10 @@ def check_doubles(run: FlowRun, ruling: LossDecisionResult, wanted: LossDecision
             )
     # A keyed table has no use for the look, where nothing was erased.
     looks = run.flow.keyed is None or run.erased.exists()
-    ranges = _readable(run, ruling.suspect) if looks else {}
+    ranges = _readable(run.kafka, run.flow, ruling.suspect) if looks else {}
     found = _counted(_the_same(run, ranges)) if ranges else []
     if found:
-        first, told = found[0], "" if _timestamp(run) else ", as far as is known without kafka_timestamp"
+        first, told = found[0], "" if _timestamp(run.flow) else ", as far as is known without kafka_timestamp"
         erased = " (or had them, before they were erased)" if run.erased.exists() else ""
         topic, partition = first[names.TOPIC], first[names.PARTITION]
         behind: Offsets = {}
@@ -73,31 +75,31 @@ def _condition(run: FlowRun, row: Row) -> str:
     """SQL: exactly the rows that were found; the same offsets of another epoch stay."""
     topic, partition, offset = (names.quoted(run.flow.metadata_columns[name]) for name in names.COORDINATES)
     place = row[names.TOPIC], row[names.PARTITION]
-    entry = run.position.entry
+    entry = run.entry
     epoch = f" AND coalesce({names.EPOCH_COLUMN}, 0) = {len(entry.begun.get(place, ()))}" if entry.epochs else ""
     # A name of a topic holds no quotes.
     where = f"{topic} = '{place[0]}' AND {partition} = {place[1]}"
     return f"{where} AND {offset} BETWEEN {row['first']} AND {row['last']}{epoch}"
 
 
-def _readable(run: FlowRun, ranges: Ranges) -> Ranges:
+def _readable(kafka: OffsetSource, flow: Flow, ranges: Ranges) -> Ranges:
     """What of ``ranges`` no open transaction holds back."""
     if not ranges:
         return {}
-    ends = run.kafka.end_offsets(run.kafka.topics(run.flow))
+    ends = kafka.end_offsets(kafka.topics(flow))
     limits = {
         t: {p: min(end, ends[t][p]) for p, end in parts.items()} for t, parts in offset_ranges.ends(ranges).items()
     }
     return offset_ranges.between(offset_ranges.starts(ranges), limits)
 
 
-def _timestamp(run: FlowRun) -> str | None:
-    return run.flow.metadata_columns.get("kafka_timestamp")
+def _timestamp(flow: Flow) -> str | None:
+    return flow.metadata_columns.get("kafka_timestamp")
 
 
 def _the_same(run: FlowRun, ranges: Ranges) -> DataFrame:
     """Rows and open dead letters of any epoch that are what Kafka holds at their offsets, by Kafka's timestamps."""
-    column = _timestamp(run)
+    column = _timestamp(run.flow)
     stamp = F.col(names.quoted(column)) if column else F.lit(None).cast("timestamp")
     there = table_coordinates(run, stamp.alias("__then")).drop(names.EPOCH, names.POSITION)
     if run.flow.keyed is not None:
@@ -107,7 +109,7 @@ def _the_same(run: FlowRun, ranges: Ranges) -> DataFrame:
         letters = run.dead_letters.frame().where(F.col("status") == "open")
         buried = as_coordinates(letters.withColumnRenamed("kafka_timestamp", "__then"), "__then")
         there = there.unionByName(buried.drop(names.POSITION))
-    erased = run.erased.records(run.spark, run.position.entry)
+    erased = run.erased.records(run.spark, run.entry)
     if erased is not None:
         # Those whose timestamps are known are left out when they are read again.
         unknown = erased.where(F.col(names.TIMESTAMP).isNull())

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from rivermouth.engine.flow.running import FlowRun
     from rivermouth.rows.dead_letter import DeadLetterFilter
+    from rivermouth.side_tables.dead_letters import DeadLetterTable
     from rivermouth.spec import Flow
 
 _KEYS = [*COORDINATES, "batch"]
@@ -66,7 +67,7 @@ def replay(run: FlowRun, wanted: DeadLetterFilter, *, dry_run: bool, marks_failu
         return Replayed(run.flow.name, name, tried=0, replayed=0, remaining=0, dry_run=dry_run)
     with run.lock:
         _prepare(run)
-        letters = _open_letters(run, wanted).persist(StorageLevel.DISK_ONLY)
+        letters = _open_letters(run.dead_letters, run.flow, wanted).persist(StorageLevel.DISK_ONLY)
         try:
             return _replay(run, letters, name, dry_run=dry_run, marks_failures=marks_failures)
         finally:
@@ -83,10 +84,10 @@ def discard(run: FlowRun, wanted: DeadLetterFilter, *, dry_run: bool) -> int:
         return 0
     with run.lock:
         _prepare(run)
-        letters = _open_letters(run, wanted)
+        letters = _open_letters(run.dead_letters, run.flow, wanted)
         found = letters.count()
         if found and not dry_run:
-            run.dead_letters.mark(letters.select(*_keys(run), F.lit("discarded").alias("new_status")).distinct())
+            run.dead_letters.mark(letters.select(*_keys(run.flow), F.lit("discarded").alias("new_status")).distinct())
         return found
 
 
@@ -131,14 +132,14 @@ def _with_room_for(run: FlowRun, letters: DataFrame, *, dry_run: bool) -> Flow:
     """The flow with a schema that has grown by the letters; a dry run keeps nothing, and changes no table."""
     rows = dead_letter.as_envelope(letters)
     if dry_run:
-        return foreseen(run, rows)
+        return foreseen(run.context, run.view, rows)
     grow(run, rows)
     return run.flow
 
 
 def _judged_again(run: FlowRun, flow: Flow, letters: DataFrame) -> DataFrame:
     """The rows of letters by the rules of now; of a record that was refused as a whole all of them pass or none."""
-    letters = with_epoch(run, letters)
+    letters = with_epoch(run.entry, letters)
     more: tuple[str, ...] = ("batch", EPOCH)
     beside: tuple[str, ...] = ("__batch", EPOCH)
     if flow.explosion is not None:
@@ -167,9 +168,9 @@ def _failing(run: FlowRun, flow: Flow, routed: DataFrame) -> DataFrame:
     """Why letters fail now, one row for each: of several elements of a record the first that fails."""
     beside = [name for name in ("__batch", explode.WANTED) if name in routed.columns]
     told = dead_letter.dead_letters(
-        routed, flow, target=run.dead_letters.target, entry=run.position.entry.number, topic_ids={}, beside=beside
+        routed, flow, target=run.dead_letters.target, entry=run.entry.number, topic_ids={}, beside=beside
     )
-    keys = _keys(run)
+    keys = _keys(run.flow)
     whose = {"batch": F.col("__batch")}
     whose |= {_POSITION: F.col(explode.WANTED)} if flow.explosion is not None else {}
     why = F.struct(*(F.col(name) for name in ([_POSITION] if flow.explosion is not None else []) + [*dead_letter.WHY]))
@@ -212,7 +213,7 @@ def _mark(run: FlowRun, letters: DataFrame, coordinates: DataFrame, failing: Dat
     run.reached("replay_mark")
     passed = F.broadcast(coordinates.withColumn("__passed", F.lit(True)))
     status = F.when(F.col("__passed"), "replayed").otherwise("open")
-    keys = _keys(run)
+    keys = _keys(run.flow)
     verdicts = letters.select(*keys).distinct().join(passed, keys, "left")
     told = [status.alias("new_status")]
     if failing is not None:
@@ -221,15 +222,15 @@ def _mark(run: FlowRun, letters: DataFrame, coordinates: DataFrame, failing: Dat
     run.dead_letters.mark(verdicts.select(*keys, *told))
 
 
-def _keys(run: FlowRun) -> list[str]:
+def _keys(flow: Flow) -> list[str]:
     """What dead letters are marked by; ``_open_letters`` has no null in it."""
-    return [*_KEYS, *([_POSITION] if run.flow.explosion is not None else [])]
+    return [*_KEYS, *([_POSITION] if flow.explosion is not None else [])]
 
 
-def _open_letters(run: FlowRun, wanted: DeadLetterFilter) -> DataFrame:
-    letters = run.dead_letters.frame()
-    mine = (F.col("flow").isin(run.flow.name, run.flow.previously or run.flow.name)) & (F.col("status") == "open")
+def _open_letters(dead_letters: DeadLetterTable, flow: Flow, wanted: DeadLetterFilter) -> DataFrame:
+    letters = dead_letters.frame()
+    mine = (F.col("flow").isin(flow.name, flow.previously or flow.name)) & (F.col("status") == "open")
     found = explode.with_position(letters).where(mine & wanted.condition())
-    if run.flow.explosion is None:
+    if flow.explosion is None:
         return found.select(letters.columns)
     return found.withColumn(_POSITION, F.coalesce(_POSITION, F.lit(explode.WHOLE)))

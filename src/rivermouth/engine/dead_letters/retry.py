@@ -19,6 +19,7 @@ from rivermouth.rows.dead_letter import DeadLetterFilter
 
 if TYPE_CHECKING:
     from rivermouth.engine.flow.running import FlowRun
+    from rivermouth.spec import Flow
 
 _REASON: Final = "UNKNOWN_SCHEMA"
 # Bytes of others that only look like a record of a registry's are not tried for ever.
@@ -31,7 +32,7 @@ def between_batches(run: FlowRun) -> None:
     Guarantees:
         Those of a replay.
     """
-    if not _asks(run):
+    if not _asks(run.flow):
         return
     if run.retries.is_due(time.time(), run.dead_letters.written):
         run.retries.tried(time.time(), left=_tried(run))
@@ -43,13 +44,13 @@ def after_run(run: FlowRun) -> None:
     Guarantees:
         Those of a replay.
     """
-    if _asks(run) and not run.stopping.is_set():
+    if _asks(run.flow) and not run.stopping.is_set():
         _tried(run)
 
 
-def _asks(run: FlowRun) -> bool:
+def _asks(flow: Flow) -> bool:
     """Whether it is the registry that knows the schemas with which the flow's records were written."""
-    form = run.flow.value_format
+    form = flow.value_format
     return isinstance(form, SubjectFormat) and form.asks_for_writers
 
 

@@ -15,7 +15,7 @@ from rivermouth.side_tables.erased_records import CHANGE, COORDINATES, PLACE
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from rivermouth.engine.flow.running import FlowRun
+    from rivermouth.engine.flow.running import FlowContext
     from rivermouth.rows.keyed.change_order import ChangeOrder
 
 MET: Final = "__met"
@@ -26,21 +26,21 @@ RECORD: Final = (*COORDINATES, names.TIMESTAMP)
 """What tells records apart."""
 
 
-def meets(run: FlowRun, frame: DataFrame, option: str, condition: str | None) -> Column:
+def meets(context: FlowContext, frame: DataFrame, option: str, condition: str | None) -> Column:
     """Whether a row of ``frame`` is meant: never null."""
     if condition is None:
         return F.lit(False)
     fix = f"write a condition over {', '.join(frame.columns)}"
     try:
         # First: to analyse reflection is to load a class.
-        if refused := forbidden(run.spark, condition):
-            raise ForgetRefused(table=run.places.name, detail=f"{option}: {refused}", fix=fix)
+        if refused := forbidden(context.spark, condition):
+            raise ForgetRefused(table=context.places.name, detail=f"{option}: {refused}", fix=fix)
         kind = frame.limit(0).selectExpr(f"(\n{condition}\n)").schema[0].dataType.simpleString()
     except PySparkException as error:
         detail = f"{option}: {first_line(error).rstrip(';')}"
-        raise ForgetRefused(table=run.places.name, detail=detail, fix=fix) from error
+        raise ForgetRefused(table=context.places.name, detail=detail, fix=fix) from error
     if kind != "boolean":
-        raise ForgetRefused(table=run.places.name, detail=f"{option} is of type {kind}, not boolean", fix=fix)
+        raise ForgetRefused(table=context.places.name, detail=f"{option} is of type {kind}, not boolean", fix=fix)
     return F.coalesce(F.expr(f"(\n{condition}\n)"), F.lit(False))
 
 

@@ -33,9 +33,11 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from rivermouth.domain.ledger.erasure import ForgetRequest
+    from rivermouth.domain.ledger.ledger import Entry
     from rivermouth.engine.erasure.select_rows import ErasureSelection
-    from rivermouth.engine.flow.running import FlowRun
+    from rivermouth.engine.flow.running import FlowContext, FlowRun
     from rivermouth.rows.keyed.change_order import ChangeOrder
+    from rivermouth.spec import Flow
 
 _RETENTION: Final = "delta.deletedFileRetentionDuration"
 
@@ -73,14 +75,14 @@ def forget(run: FlowRun, request: ForgetRequest, *, dry_run: bool) -> ForgetRepo
             return before
         with ExitStack() as ends:
             chosen = select_for_erasure(run, request, ends)
-            report = _report(run, request, chosen)
+            report = _report(run.context, run.flow, request, chosen)
             if dry_run or not report.found:
                 return dataclasses.replace(report, dry_run=dry_run, done=not dry_run)
             return _erase(run, request, chosen, report)
 
 
 def _erase(run: FlowRun, request: ForgetRequest, chosen: ErasureSelection, report: ForgetReport) -> ForgetReport:
-    before, order = run.position, table_order(run)
+    before, order = run.position, table_order(run.view, run.entry)
     entry = before.entry.carried("forget", before.counts or ledger.Counts(), erases=chosen.known)
     report = dataclasses.replace(report, entry=entry.number)
     keep(run.files, run.places, report)
@@ -102,7 +104,7 @@ def _erase(run: FlowRun, request: ForgetRequest, chosen: ErasureSelection, repor
 
 def _delete(run: FlowRun, entry: ledger.Entry, chosen: ErasureSelection, order: ChangeOrder | None) -> None:
     try:
-        on = _on(run, chosen, order)
+        on = _on(run.flow, run.entry, chosen, order)
         delete(chosen.matches, run.places.table, on, transaction_of(entry, run.table_id))
     except delta_table.conflicts() as error:
         detail = f"somebody committed a change of the same files first ({type(error).__name__})"
@@ -110,13 +112,13 @@ def _delete(run: FlowRun, entry: ledger.Entry, chosen: ErasureSelection, order: 
         raise ForgetRefused(table=run.places.name, detail=detail, fix=fix) from error
 
 
-def _on(run: FlowRun, chosen: ErasureSelection, order: ChangeOrder | None) -> Column:
+def _on(flow: Flow, entry: Entry, chosen: ErasureSelection, order: ChangeOrder | None) -> Column:
     """When a row goes: by columns alone, for the log keeps the text of it."""
     if order is not None:
         return F.expr(order.same_key("s", "t"))
-    called = run.flow.metadata_columns
+    called = flow.metadata_columns
     same = {name: f"t.{names.quoted(called[column])}" for name, column in names.IN_TABLE.items()}
-    if run.position.entry.epochs:
+    if entry.epochs:
         same[names.EPOCH] = f"coalesce(t.{names.EPOCH_COLUMN}, 0)"
     equal = [f"{column} = s.{name}" for name, column in same.items()]
     if chosen.least is not None:
@@ -125,13 +127,13 @@ def _on(run: FlowRun, chosen: ErasureSelection, order: ChangeOrder | None) -> Co
     return F.expr(" AND ".join(equal))
 
 
-def _report(run: FlowRun, request: ForgetRequest, chosen: ErasureSelection) -> ForgetReport:
-    state = delta_snapshot.table_state(run.spark, run.places.table)
+def _report(context: FlowContext, flow: Flow, request: ForgetRequest, chosen: ErasureSelection) -> ForgetReport:
+    state = delta_snapshot.table_state(context.spark, context.places.table)
     promised = table_files.interval_s(state.properties.get(_RETENTION, "")) or 0.0
     found = bool(chosen.rows or chosen.dead_letters or chosen.remembered)
     return ForgetReport(
-        flow=run.flow.name,
-        table=run.places.name,
+        flow=flow.name,
+        table=context.places.name,
         mark=request.mark,
         at=request.at,
         who=request.who,

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from rivermouth.domain.ledger.erasure import ForgetRequest
     from rivermouth.engine.flow.running import FlowRun
     from rivermouth.rows.keyed.change_order import ChangeOrder
+    from rivermouth.side_tables.dead_letters import DeadLetterTable
+    from rivermouth.spec import Flow
 
 _WENT_ON: Final = "__went_on"
 _READ_AGAIN: Final = ("rewind", "rebuild")
@@ -48,34 +50,39 @@ class _KafkaKeys:
 
 
 def kafka_keys(
-    run: FlowRun, table: DataFrame, met: Column, matches: DataFrame, order: ChangeOrder | None
+    dead_letters: DeadLetterTable,
+    flow: Flow,
+    table: DataFrame,
+    met: Column,
+    matches: DataFrame,
+    order: ChangeOrder | None,
 ) -> _KafkaKeys | None:
     """The Kafka keys of rows that go and that stay; None if rows do not tell, or there are no dead letters."""
-    column = run.flow.metadata_columns.get(_KAFKA_KEY)
-    if column is None or column not in table.columns or not run.dead_letters.exists():
+    column = flow.metadata_columns.get(_KAFKA_KEY)
+    if column is None or column not in table.columns or not dead_letters.exists():
         return None
     going = table.where(met) if order is None else of_keys(table, matches, order)
     if order is not None and column in order.keys:
         going = matches  # deleted ones too
     staying = table.where(~met) if order is None else of_keys(table, matches, order, "left_anti")
-    mine, theirs = (_same_keys(run, rows, column).distinct() for rows in (going, staying))
+    mine, theirs = (_same_keys(flow, rows, column).distinct() for rows in (going, staying))
     own = mine.join(theirs, _SAME_KEY, "left_anti").localCheckpoint()
     return _KafkaKeys(own, mine.count() - own.count(), theirs)
 
 
-def _same_keys(run: FlowRun, rows: DataFrame, column: str) -> DataFrame:
+def _same_keys(flow: Flow, rows: DataFrame, column: str) -> DataFrame:
     """``__same_key`` of rows with a key: what those of one key have alike in the table and in the dead letters."""
     key = F.col(names.quoted(column))
-    if run.flow.key_columns is not None:
+    if flow.key_columns is not None:
         same = _as_text(key)
     else:
         same = key if isinstance(rows.schema[column].dataType, BinaryType) else F.encode(key, "UTF-8")
     return rows.where(key.isNotNull()).select(same.alias(_SAME_KEY))
 
 
-def _with_same_key(run: FlowRun, letters: DataFrame) -> DataFrame:
+def _with_same_key(flow: Flow, letters: DataFrame) -> DataFrame:
     """Dead letters with ``__same_key``; null where there is no key, or where its format refuses it."""
-    form = run.flow.key_columns
+    form = flow.key_columns
     if form is None:
         return letters.withColumn(_SAME_KEY, F.col(_KAFKA_KEY))
     decoded = record_keys.decode(
@@ -89,10 +96,10 @@ def _as_text(key: Column) -> Column:
     return F.when(key.isNotNull(), F.to_json(F.struct(key.alias("key"))))
 
 
-def count_unjudged(run: FlowRun, chosen: DataFrame, keys: _KafkaKeys | None) -> int:
+def count_unjudged(dead_letters: DeadLetterTable, flow: Flow, chosen: DataFrame, keys: _KafkaKeys | None) -> int:
     """How many dead letters are not chosen, and have no Kafka key that rows which stay have too."""
     place = [*names.COORDINATES, "batch"]
-    letters = _with_same_key(run, run.dead_letters.frame().where("status <> 'replayed'")).select(*place, _SAME_KEY)
+    letters = _with_same_key(flow, dead_letters.frame().where("status <> 'replayed'")).select(*place, _SAME_KEY)
     rest = letters.join(chosen.withColumnsRenamed(names.IN_TABLE), place, "left_anti")
     return (rest if keys is None else rest.join(keys.staying, _SAME_KEY, "left_anti")).count()
 
@@ -101,17 +108,17 @@ def chosen_letters(run: FlowRun, request: ForgetRequest, keys: _KafkaKeys | None
     """Coordinates, place and batch of the dead letters that are meant; None where there are no dead letters."""
     if not run.dead_letters.exists():
         if request.dead_letters is not None:
-            meets(run, no_rows(run.spark, LETTER_COLUMNS), "--dead-letters", request.dead_letters)
+            meets(run.context, no_rows(run.spark, LETTER_COLUMNS), "--dead-letters", request.dead_letters)
         return None
     letters = run.dead_letters.frame()
-    letters = letters.withColumn(MET, meets(run, letters, "--dead-letters", request.dead_letters))
+    letters = letters.withColumn(MET, meets(run.context, letters, "--dead-letters", request.dead_letters))
     if keys is not None:
         own = F.broadcast(keys.own.withColumn(OWN, F.lit(True)))
-        mine = _with_same_key(run, letters).join(own, _SAME_KEY, "left")
+        mine = _with_same_key(run.flow, letters).join(own, _SAME_KEY, "left")
         letters = mine.withColumn(MET, F.col(MET) | F.coalesce(OWN, F.lit(False)))
     columns = [F.col(column).alias(name) for name, column in names.IN_TABLE.items()]
     columns.append(F.col("kafka_timestamp").alias(names.TIMESTAMP))
-    found = with_epoch(run, letters).select(*columns, names.EPOCH, "batch", "status", MET)
+    found = with_epoch(run.entry, letters).select(*columns, names.EPOCH, "batch", "status", MET)
     # A letter of a record that goes goes with it, whatever its key.
     same = F.broadcast(gone.select(*COORDINATES).distinct().withColumn(OWN, F.lit(True)))
     found = found.join(same, [*COORDINATES], "left").where(F.col(MET) | F.coalesce(OWN, F.lit(False)))
@@ -133,7 +140,7 @@ def _placed(run: FlowRun, letters: DataFrame, gone: DataFrame) -> DataFrame:
 def went_on(run: FlowRun, topic: str, partition: str, offset: str) -> Column:
     """Whether a dead letter's record was taken again since: by a replay, or by a rewind, which gives letters up."""
     again = F.lit(False)
-    for decision in run.position.entry.decisions:
+    for decision in run.entry.decisions:
         if decision.kind in _READ_AGAIN:
             moves = {p: (min(ends), max(ends)) for p, ends in decision.moves.items()}
             place = " OR ".join(

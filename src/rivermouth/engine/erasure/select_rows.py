@@ -39,9 +39,13 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row
 
     from rivermouth.domain.ledger.erasure import ForgetRequest
+    from rivermouth.domain.ledger.ledger import Entry
     from rivermouth.domain.ledger.offset_ranges import Ranges
-    from rivermouth.engine.flow.running import FlowRun
+    from rivermouth.domain.project.locations import FlowPlaces
+    from rivermouth.engine.flow.running import FlowContext, FlowRun
+    from rivermouth.ports.sources.protocols import OffsetSource
     from rivermouth.rows.keyed.change_order import ChangeOrder
+    from rivermouth.spec import Flow
 
 _APPEND_ONLY: Final = "delta.appendOnly"
 
@@ -84,13 +88,13 @@ def select_for_erasure(run: FlowRun, request: ForgetRequest, ends: ExitStack) ->
     Raises:
         ForgetRefused: A condition is none, or the table's rows cannot be erased.
     """
-    _check_table(run)
+    _check_table(run.context)
     table = run.spark.read.format("delta").load(run.places.table)
-    met = meets(run, table, "--where", request.where)
-    order = table_order(run)
+    met = meets(run.context, table, "--where", request.where)
+    order = table_order(run.view, run.entry)
     rows = _rows_that_go(run, table, met, request.where, ends)
-    _check_coordinates(run, rows.told["placeless"])
-    kafka = kafka_keys(run, table, met, rows.matches, order)
+    _check_coordinates(run.places, run.flow, rows.told["placeless"])
+    kafka = kafka_keys(run.dead_letters, run.flow, table, met, rows.matches, order)
     records = rows.gone.select(*RECORD, *as_place(TABLE))
     if order is not None and rows.keys and (found_in_kafka := _held(run, rows.matches, order)) is not None:
         held, _ = ends.enter_context(computed(found_in_kafka))
@@ -98,7 +102,7 @@ def select_for_erasure(run: FlowRun, request: ForgetRequest, ends: ExitStack) ->
     letters, unjudged = chosen_letters(run, request, kafka, records), 0
     if letters is not None:
         letters, _ = ends.enter_context(computed(letters))
-        unjudged = 0 if request.dead_letters is not None else count_unjudged(run, letters, kafka)
+        unjudged = 0 if request.dead_letters is not None else count_unjudged(run.dead_letters, run.flow, letters, kafka)
     records = records if letters is None else records.unionByName(letters)
     ready, counts = ends.enter_context(computed(records.distinct(), _count_letters()))
     known, in_part = _counted(ready)
@@ -137,41 +141,41 @@ class _RowsThatGo:
 
 
 def _rows_that_go(run: FlowRun, table: DataFrame, met: Column, condition: str | None, ends: ExitStack) -> _RowsThatGo:
-    order, stamp = table_order(run), _stamp(run, table)
+    order, stamp = table_order(run.view, run.entry), _stamp(run.flow, table)
     if order is None:
         rows = table_coordinates(run, stamp, met.alias(MET)).where(MET).select(*RECORD)
         gone, told = ends.enter_context(computed(rows, *_told_of_rows()))
         return _RowsThatGo(gone.distinct(), gone, told)
-    matches, found = ends.enter_context(computed(_keys(run, table.where(met), order, condition)))
+    matches, found = ends.enter_context(computed(_keys(run.context, table.where(met), order, condition)))
     rows = of_keys(table_coordinates(run, stamp, *key_columns_of(order)), matches, order).select(*RECORD)
     gone, told = ends.enter_context(computed(rows, *_told_of_rows()))
-    return _RowsThatGo(matches, gone, told, found["rows"], _in_memory(run, matches, order))
+    return _RowsThatGo(matches, gone, told, found["rows"], _in_memory(run.context, matches, order))
 
 
-def _stamp(run: FlowRun, table: DataFrame) -> Column:
+def _stamp(flow: Flow, table: DataFrame) -> Column:
     """Kafka's timestamp of a row's record; null where the table has none."""
-    column = run.flow.metadata_columns.get("kafka_timestamp")
+    column = flow.metadata_columns.get("kafka_timestamp")
     if column is None or column not in table.columns:
         return F.lit(None).cast("timestamp").alias(names.TIMESTAMP)
     return F.col(names.quoted(column)).alias(names.TIMESTAMP)
 
 
-def _check_table(run: FlowRun) -> None:
+def _check_table(context: FlowContext) -> None:
     """Nothing, if rows of this table can be erased."""
-    table = run.places.name
-    properties = delta_snapshot.table_state(run.spark, run.places.table).properties
+    table = context.places.name
+    properties = delta_snapshot.table_state(context.spark, context.places.table).properties
     if properties.get(_APPEND_ONLY, "").lower() == "true":
-        fix = f"ALTER TABLE delta.{names.quoted(run.places.table)} UNSET TBLPROPERTIES ('{_APPEND_ONLY}')"
+        fix = f"ALTER TABLE delta.{names.quoted(context.places.table)} UNSET TBLPROPERTIES ('{_APPEND_ONLY}')"
         raise ForgetRefused(table=table, detail=f"its property {_APPEND_ONLY} lets no row go", fix=fix)
 
 
-def _check_coordinates(run: FlowRun, placeless: int) -> None:
+def _check_coordinates(places: FlowPlaces, flow: Flow, placeless: int) -> None:
     """Nothing, if every row says which record it is."""
     if not placeless:
         return
     detail = f"{placeless} of the rows have no coordinates, because another program wrote them"
-    fix = f"delete these in Spark, then: rivermouth run {run.flow.name}, which says how it goes on"
-    raise ForgetRefused(table=run.places.name, detail=detail, fix=fix)
+    fix = f"delete these in Spark, then: rivermouth run {flow.name}, which says how it goes on"
+    raise ForgetRefused(table=places.name, detail=detail, fix=fix)
 
 
 def _told_of_rows() -> tuple[Column, ...]:
@@ -192,25 +196,25 @@ def _counted(records: DataFrame) -> tuple[int, int]:
     return found[0], found[1]
 
 
-def _keys(run: FlowRun, meant: DataFrame, order: ChangeOrder, condition: str | None) -> DataFrame:
+def _keys(context: FlowContext, meant: DataFrame, order: ChangeOrder, condition: str | None) -> DataFrame:
     """Keys of the rows that are meant, and of deleted ones if the condition is about nothing but keys."""
     keys = meant.select(*key_columns_of(order))
-    memory = run.tombstones
+    memory = context.tombstones
     known = {key.lower() for key in order.keys}
-    about_keys = condition is not None and {name.lower() for name in columns_in(run.spark, condition)} <= known
+    about_keys = condition is not None and {name.lower() for name in columns_in(context.spark, condition)} <= known
     if memory is not None and about_keys and memory.exists():
-        frame = memory.frame(run.spark, order)
-        deleted = frame.where(f"NOT {names.TRUNCATE}").where(meets(run, frame, "--where", condition))
+        frame = memory.frame(context.spark, order)
+        deleted = frame.where(f"NOT {names.TRUNCATE}").where(meets(context, frame, "--where", condition))
         keys = keys.unionByName(deleted.select(*key_columns_of(order)))
     return keys.distinct()
 
 
-def _in_memory(run: FlowRun, keys: DataFrame, order: ChangeOrder) -> int:
+def _in_memory(context: FlowContext, keys: DataFrame, order: ChangeOrder) -> int:
     """How many rows the memory of a keyed table has of these keys."""
-    memory = run.tombstones
+    memory = context.tombstones
     if memory is None or not memory.exists():
         return 0
-    return of_keys(memory.frame(run.spark, order).where(f"NOT {names.TRUNCATE}"), keys, order).count()
+    return of_keys(memory.frame(context.spark, order).where(f"NOT {names.TRUNCATE}"), keys, order).count()
 
 
 def _not_held(run: FlowRun, records: DataFrame, held: DataFrame, keys: DataFrame, order: ChangeOrder) -> DataFrame:
@@ -231,7 +235,7 @@ def _held(run: FlowRun, keys: DataFrame, order: ChangeOrder) -> DataFrame | None
     Those that are dead letters are left out. Where a record may be several changes, those of these keys, or the record
     as a whole if no other change of it is left.
     """
-    ranges = _readable(run)
+    ranges = _readable(run.kafka, run.entry)
     if not ranges:
         return None
     source = run.source.with_headers(headers=run.flow.reads_headers)
@@ -245,10 +249,10 @@ def _held(run: FlowRun, keys: DataFrame, order: ChangeOrder) -> DataFrame | None
         found = _changes(rows, keys, order, columns)
     else:
         found = of_keys(rows.where(~F.col(names.TRUNCATE)), keys, order).select(*columns, *as_place(TABLE))
-    now = epoch_now(run.position.entry, F.col(names.TOPIC), F.col(names.PARTITION))
+    now = epoch_now(run.entry, F.col(names.TOPIC), F.col(names.PARTITION))
     records = found.withColumn(names.EPOCH, now)
     if run.dead_letters.exists():
-        letters = with_epoch(run, run.dead_letters.frame().where(~went_on(run, *names.IN_TABLE.values())))
+        letters = with_epoch(run.entry, run.dead_letters.frame().where(~went_on(run, *names.IN_TABLE.values())))
         records = records.join(as_coordinates(letters, names.EPOCH), [*COORDINATES], "left_anti")
     return records.select(*RECORD, PLACE, "batch", CHANGE)
 
@@ -267,7 +271,7 @@ def _changes(rows: DataFrame, keys: DataFrame, order: ChangeOrder, columns: Sequ
     return found.select(*names.IN_TABLE, names.TIMESTAMP, *as_place(TABLE, F.explode(change)))
 
 
-def _readable(run: FlowRun) -> Ranges:
+def _readable(kafka: OffsetSource, entry: Entry) -> Ranges:
     """What Kafka still holds of what the flow has read."""
-    read = run.position.entry.next_offsets
-    return offset_ranges.between(beginning_offsets(run, read.keys()), read)
+    read = entry.next_offsets
+    return offset_ranges.between(beginning_offsets(kafka, entry, read.keys()), read)

@@ -9,21 +9,21 @@ from rivermouth.ports.internals import delta_snapshot
 from rivermouth.rows.keyed.column_starts import ColumnStarts
 
 if TYPE_CHECKING:
-    from rivermouth.engine.flow.running import FlowRun
+    from rivermouth.engine.flow.running import FlowContext, TableView
 
 
 COLUMN_STARTS: Final = "rivermouth.column_starts"
 """Table property: since when the flow reads columns that it has not read all the time."""
 
 
-def keep_column_starts(run: FlowRun) -> None:
+def keep_column_starts(context: FlowContext, view: TableView) -> None:
     """The table says since when the flow reads its columns.
 
     Guarantees:
         Run twice: the second time finds it said. No row changes.
     """
-    if run.flow.keyed is None or not run.flow.keyed.partial_updates:
+    if view.flow.keyed is None or not view.flow.keyed.partial_updates:
         return
-    properties = delta_snapshot.table_state(run.spark, run.places.table).properties
-    if run.starts != ColumnStarts.from_json(properties.get(COLUMN_STARTS)):
-        delta_ddl.set_property(run.spark, run.places.table, COLUMN_STARTS, run.starts.to_json())
+    properties = delta_snapshot.table_state(context.spark, context.places.table).properties
+    if view.starts != ColumnStarts.from_json(properties.get(COLUMN_STARTS)):
+        delta_ddl.set_property(context.spark, context.places.table, COLUMN_STARTS, view.starts.to_json())

@@ -218,6 +218,11 @@ class FlowRun:
         """See ``TableView``."""
         return self.view.changes
 
+    @property
+    def entry(self) -> Entry:
+        """The newest entry of the table's ledger."""
+        return self.position.entry
+
     def advance(
         self, entry: Entry, version: int, *, counts: Counts | None = None, report: Mapping[str, Any] | None = None
     ) -> None:

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rivermouth.domain.delta.maintenance import MaintenanceReport, Operation
-    from rivermouth.engine.flow.running import FlowRun
+    from rivermouth.engine.flow.running import FlowContext, FlowRun
     from rivermouth.engine.table.describe_tables import FlowTable
     from rivermouth.ports.lake.lake_reader import LakeReader
-    from rivermouth.spec import Maintenance, Optimize, Vacuum
+    from rivermouth.spec import Flow, Maintenance, Optimize, Vacuum
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def after_run(run: FlowRun, *, wrote: bool) -> None:
 def _look_after(run: FlowRun, plan: Maintenance, *, at_once: bool) -> None:
     with run.lock:
         now = time.time()
-        duties = list(_duties(run, plan, now))
+        duties = list(_duties(run.context, run.flow, plan, now))
         due = [duty for duty in duties if at_once or duty.due_at <= now]
         later = [duty.due_at for duty in duties if duty not in due]
         # Dead letters may come for the first time, and others may look after the table too.
@@ -96,11 +96,11 @@ def _every_s(plan: Maintenance) -> dict[Operation, float]:
     return {operation: what.every for operation, what in wanted.items() if what is not None}
 
 
-def _duties(run: FlowRun, plan: Maintenance, now: float) -> Iterator[_Duty]:
-    for table in tables_of(run.flow, run.places):
-        if not delta_table.exists(run.files, table.location):
+def _duties(context: FlowContext, flow: Flow, plan: Maintenance, now: float) -> Iterator[_Duty]:
+    for table in tables_of(flow, context.places):
+        if not delta_table.exists(context.files, table.location):
             continue
-        names = run.files.names(table.reports)
+        names = context.files.names(table.reports)
         for operation, every_s in _every_s(plan).items():
             yield _Duty(table, operation, maintenance.next_due(maintenance.last_run(names, operation, now), every_s))
 
@@ -114,7 +114,7 @@ def _tried(run: FlowRun, plan: Maintenance, duty: _Duty, reader: LakeReader) -> 
         before = optimize.look(reader, duty.table)
         if before is None:
             return None
-        report = _done(run, plan, duty, reader, before)
+        report = _done(run.context, run.flow, plan, duty, reader, before)
     except RivermouthError as error:
         report = optimize.failure(duty.table, duty.operation, began, before, error.message)
     except Exception as error:
@@ -129,26 +129,26 @@ def _tried(run: FlowRun, plan: Maintenance, duty: _Duty, reader: LakeReader) -> 
 
 
 def _done(
-    run: FlowRun, plan: Maintenance, duty: _Duty, reader: LakeReader, before: optimize.TableSnapshot
+    context: FlowContext, flow: Flow, plan: Maintenance, duty: _Duty, reader: LakeReader, before: optimize.TableSnapshot
 ) -> MaintenanceReport:
     table = duty.table
     if duty.operation == "optimize":
-        zorder = run.flow.zorder if table.kind == "rows" else ()
+        zorder = flow.zorder if table.kind == "rows" else ()
         # Only Delta knows what is left to cluster.
         if not (zorder or before.snapshot.cluster_by or table_files.compaction(before.snapshot.files).files):
             return optimize.nothing_done(table, "optimize", before)
-        return optimize.optimize(run.spark, reader, table, before, zorder=zorder)
+        return optimize.optimize(context.spark, reader, table, before, zorder=zorder)
     if plan.vacuum is None:
         return optimize.nothing_done(table, "vacuum", before)
     retain_s, even_below = plan.vacuum.retain, plan.vacuum.even_below_168_hours
     word = "even_below_168_hours: true"
     optimize.check_retention(table, before.snapshot, retain_s, even_below=even_below, word=word)
     if table.kind == "rows":
-        optimize.vacuum_beside(run.spark, run.files, table, retain_s=retain_s)
+        optimize.vacuum_beside(context.spark, context.files, table, retain_s=retain_s)
     limit = before.at - maintenance.whole_hours(retain_s) * 3600
     if not table_files.unneeded(before.snapshot, before.stored, before=limit):
         return optimize.nothing_done(table, "vacuum", before)
-    return optimize.vacuum(run.spark, reader, table, before, retain_s=retain_s)
+    return optimize.vacuum(context.spark, reader, table, before, retain_s=retain_s)
 
 
 def _carry_entry(run: FlowRun) -> None:
@@ -167,6 +167,6 @@ def _carry_entry(run: FlowRun) -> None:
     recover(run)
     before = run.position
     entry = before.entry.carried("maintenance", before.counts or Counts())
-    made = write_entry(run, entry)
+    made = write_entry(run.context, run.position, entry)
     run.advance(entry, made.version, counts=Counts(), report=before.report)
     run.ledger.keep(run.position)

@@ -100,7 +100,7 @@ def open_flow(
     # 5 align
     _align_table(run)
     # 6 recover
-    entry = run.position.entry
+    entry = run.entry
     recover(run)
     run.state_lost = False
     open_delivery(run)
@@ -109,7 +109,7 @@ def open_flow(
     if unheeded is not None:
         run.warn(unheeded)
     why = f"starting_offsets: {run.flow.starting_offsets.text()}" if created else f"ledger entry {entry.number}"
-    run.emit(FlowOpened(run.flow.name, places.table, created, run.position.entry.number, why))
+    run.emit(FlowOpened(run.flow.name, places.table, created, run.entry.number, why))
     return run
 
 
@@ -141,9 +141,9 @@ def _adopt_or_create(inputs: FlowInputs, start: StartActions, listener: Listener
 
 
 def _settle_data_loss(run: FlowRun, topics: Mapping[str, Topic], start: StartActions, *, created: bool) -> None:
-    if run.position.entry.epochs:
+    if run.entry.epochs:
         # Whoever restored the table to before the first epoch, or dropped the column, took it away.
-        add_epoch_column(run)
+        add_epoch_column(run.context, run.view)
     if run.state_lost and run.void is None:
         settle_restored(run)
     if run.void is None or not start.rebuild:
@@ -154,7 +154,7 @@ def _settle_data_loss(run: FlowRun, topics: Mapping[str, Topic], start: StartAct
 
 
 def _align_table(run: FlowRun) -> None:
-    keep_column_starts(run)  # before columns are added: what begins with them is known then
+    keep_column_starts(run.context, run.view)  # before columns are added: what begins with them is known then
     if run.changes:
         change_table(run.spark, run.flow, run.places.table, run.changes)
         run.warn(f"the declared schema {run.changes}")

@@ -44,7 +44,7 @@ def empty(run: FlowRun, topics: Mapping[str, Topic], wanted: Rebuild) -> None:
     """
     first = run.kafka.beginning_offsets(topics)
     _check_whole(run, offset_ranges.between(first, run.kafka.end_offsets(topics)))
-    if run.void is None or (run.position.counts is None and not run.position.entry.unsettled):
+    if run.void is None or (run.position.counts is None and not run.entry.unsettled):
         recover(run)  # an erasure, too, and a rewind, though others changed the table since
     before = run.position
     rows = run.spark.read.format("delta").load(run.places.table).count()
@@ -64,7 +64,7 @@ def empty(run: FlowRun, topics: Mapping[str, Topic], wanted: Rebuild) -> None:
 def _check_whole(run: FlowRun, held: offset_ranges.Ranges) -> None:
     """Nothing, if all rows of the table came from what the source holds."""
     flow, table = run.flow, run.places.table
-    for topic in run.position.entry.epochs:
+    for topic in run.entry.epochs:
         detail = f"it has records of topic {topic} from before that was created again or cut, and the source has none"
         raise RebuildRefused(flow=flow.name, table=table, detail=detail, fix=_KEEP)
     other = table_coordinates(run).where(f"NOT coalesce({envelope.inside(held)}, false)").count()

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from rivermouth.domain.ledger.ledger import Entry
     from rivermouth.domain.ledger.offset_ranges import Ranges
     from rivermouth.domain.project.locations import FlowPlaces
     from rivermouth.engine.events import Event
@@ -108,26 +109,26 @@ def settle_restored(run: FlowRun) -> None:
     Guarantees:
         No row is written. Dead letters that are missing, because the state was deleted after a crash, are written once.
     """
-    started, ranges = time.monotonic(), run.position.entry.unsettled
+    started, ranges = time.monotonic(), run.entry.unsettled
     if run.position.counts is not None or not ranges:
         recover(run)
         return
     run.reached("recover")
-    gone = _gone(run, ranges)
+    gone = _gone(run.kafka, run.entry, ranges)
     counts = replace(recount(run, ranges, gone), lost=0)
     if gone and run.flow.keyed is not None:
         merged = rows_within(run, gone).distinct().count()
         whole = not offset_ranges.without(ranges, gone) and run.dead_letters.exists()
-        letters = letters_within(run, gone).count() if whole else 0
+        letters = letters_within(run.dead_letters, run.entry, gone).count() if whole else 0
         counts += Counts(consumed=merged + letters, merged=merged, dead_lettered=letters)
     complete(run, ranges, counts, time.monotonic() - started)
 
 
-def _gone(run: FlowRun, ranges: Ranges) -> Ranges:
+def _gone(kafka: OffsetSource, entry: Entry, ranges: Ranges) -> Ranges:
     """What of these ranges Kafka does not hold any more."""
-    topics = run.kafka.describe(ranges.keys())
-    first, ends = run.kafka.beginning_offsets(topics), run.kafka.end_offsets(topics, "read_uncommitted")
-    known = run.position.entry.topic_ids
+    topics = kafka.describe(ranges.keys())
+    first, ends = kafka.beginning_offsets(topics), kafka.end_offsets(topics, "read_uncommitted")
+    known = entry.topic_ids
     gone: Ranges = {}
     for topic, parts in ranges.items():
         same = topic in topics and topics[topic].id == known.get(topic, topics[topic].id)

@@ -32,7 +32,7 @@ def has_nothing_new(
         topics: Gives where the topics end that its query reads; None where that is not known. Called only where that
             can decide.
     """
-    entry, checkpoint = run.position.entry, run.context.checkpoint
+    entry, checkpoint = run.entry, run.context.checkpoint
     if run.stateful or entry.stateful or entry.fingerprint != run.fingerprint:
         return False
     if len(entry.offsets) < 2 or not isinstance(checkpoint, QueryCheckpoint):  # noqa: PLR2004 - metadata and a source

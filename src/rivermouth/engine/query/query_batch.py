@@ -122,7 +122,7 @@ def check_counts(written: int | None, run: QueryRun) -> None:
     Raises:
         CountsDisagree: It has others.
     """
-    entry = run.position.entry
+    entry = run.entry
     if written is not None and written != entry.counts.written:
         detail = f"{written} rows in the table, {entry.counts.written} were counted; is the query deterministic?"
         raise CountsDisagree(flow=run.context.flow, entry=entry.number, detail=detail)
@@ -138,7 +138,7 @@ def report_batch(counts: QueryCounts, started: float, run: QueryRun) -> None:
     """
     run.counts += counts
     context, seconds = run.context, time.monotonic() - started
-    context.emit(BatchWritten(context.dataset, context.flow, run.position.entry.number, counts, seconds))
+    context.emit(BatchWritten(context.dataset, context.flow, run.entry.number, counts, seconds))
 
 
 def merge_rows(ready: DataFrame, number: int, plan: Merge, entry: QueryEntry, run: QueryRun) -> Commit:
@@ -169,9 +169,7 @@ def merge_rows(ready: DataFrame, number: int, plan: Merge, entry: QueryEntry, ru
 def next_entry(batch_id: int, query_id: str, run: QueryRun) -> QueryEntry:
     """The ledger entry of a batch, without its counts."""
     offsets = run.context.checkpoint.offsets(batch_id)
-    entry = run.position.entry.after_batch(
-        query_id, batch_id, offsets, fingerprint=run.fingerprint, stateful=run.stateful
-    )
+    entry = run.entry.after_batch(query_id, batch_id, offsets, fingerprint=run.fingerprint, stateful=run.stateful)
     return replace(entry, sources=static_versions(run.context.files, run.static_tables))
 
 
@@ -220,7 +218,7 @@ def held(routed: DataFrame, run: QueryRun, entry: QueryEntry) -> QueryEntry:
 
 def write_dead_letters(routed: DataFrame, run: QueryRun) -> None:
     """Writes the dead letters of the newest entry."""
-    context, entry = run.context, run.position.entry
+    context, entry = run.context, run.entry
     context.step("dead_letters")
     if not isinstance(context.checkpoint, FixedOffsets) or not write_held(routed.sparkSession, run):
         context.dead_letters.write(_letters(routed, run, entry), entry)
@@ -228,7 +226,7 @@ def write_dead_letters(routed: DataFrame, run: QueryRun) -> None:
 
 def write_held(spark: SparkSession, run: QueryRun) -> bool:
     """Writes the dead letters of the newest entry that were kept; whether there were any."""
-    context, entry = run.context, run.position.entry
+    context, entry = run.context, run.entry
     letters = context.held_letters.held(spark, entry)
     if letters is None:
         return False
@@ -251,7 +249,7 @@ def _letters(routed: DataFrame, run: QueryRun, entry: QueryEntry) -> DataFrame:
 
 def is_known(frame: DataFrame, batch_id: int, query_id: str, run: QueryRun) -> bool:
     """Whether the table has a batch already. The dead letters of the newest one are written, if they are missing."""
-    entry, context = run.position.entry, run.context
+    entry, context = run.entry, run.context
     repeats = batch_id == run.repeats
     if not repeats and not entry.holds(query_id, batch_id):
         return False
@@ -285,7 +283,7 @@ def complete_held(spark: SparkSession, run: QueryRun) -> None:
 
 def lacks_dead_letters(spark: SparkSession, run: QueryRun) -> bool:
     """Whether the newest batch ended between its commit and its dead letters."""
-    entry = run.position.entry
+    entry = run.entry
     if not entry.counts.dead_lettered:
         return False
     return run.context.dead_letters.newest_entry(spark, entry.flow) < entry.number

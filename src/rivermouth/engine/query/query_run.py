@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from rivermouth.domain.query.query_entry import NO_COUNTS, QueryCounts
+from rivermouth.domain.query.query_entry import NO_COUNTS, QueryCounts, QueryEntry
 from rivermouth.engine.query import counted_view, decoded_stream
 from rivermouth.engine.query.query_events import Note, QueryEvent, QueryListener
 
@@ -130,6 +130,11 @@ class QueryRun:
     late_rows: Callable[[], int] = lambda: 0
     failure: BaseException | None = None
     stopping: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def entry(self) -> QueryEntry:
+        """The newest entry of the flow in its ledger."""
+        return self.position.entry
 
     def begin_counts(self) -> None:
         """Begins to count a batch in the views and records that the query reads."""

@@ -76,7 +76,7 @@ def refresh(plan: ViewPlan, decision: Decision, sources: Mapping[str, ViewSource
     """
     started, context = time.monotonic(), run.context
     read = {path: (each.version, each.table_id) for path, each in sources.items()}
-    entry = run.position.entry.after_refresh(decision.kind, decision.reason, read)
+    entry = run.entry.after_refresh(decision.kind, decision.reason, read)
     entry = replace(entry, fingerprint=run.fingerprint, onto=run.position.version)
     try:
         context.step("check")
@@ -87,7 +87,7 @@ def refresh(plan: ViewPlan, decision: Decision, sources: Mapping[str, ViewSource
             _write(plan.over(decision.way.leaves, rows, decision.way.emptied), entry, run, replaces=False)
         else:
             _write_groups(plan, decision.way, sources, entry, run)
-        report_batch(run.position.entry.counts, started, run)
+        report_batch(run.entry.counts, started, run)
     except RivermouthError:
         raise
     except Exception as error:

@@ -239,7 +239,7 @@ def prepare(spark: SparkSession, run: QueryRun) -> None:
         CheckpointOfAnotherFlow: Another flow left its mark there.
         QueryStateLost: The query keeps state, and its checkpoint is not the one of the table.
     """
-    context, entry = run.context, run.position.entry
+    context, entry = run.context, run.entry
     if isinstance(context.checkpoint, FixedOffsets):
         return
     found = _inspected(context.checkpoint, entry)
@@ -283,7 +283,7 @@ def _mended(spark: SparkSession, run: QueryRun, error: QueryFailed) -> bool:
     Raises:
         QueryStateLost: The query keeps state.
     """
-    context, entry = run.context, run.position.entry
+    context, entry = run.context, run.entry
     checkpoint = context.checkpoint
     if isinstance(checkpoint, FixedOffsets):
         return False
@@ -316,7 +316,7 @@ def _state_lost(run: QueryRun, detail: str) -> QueryStateLost:
 
 def _seed(spark: SparkSession, checkpoint: QueryCheckpoint, run: QueryRun) -> int | None:
     """Makes a checkpoint of the newest entry; if its dead letters are missing, the batch that brings its rows again."""
-    context, entry = run.context, run.position.entry
+    context, entry = run.context, run.entry
     files = context.source_files.known(spark, context.flow, entry.number)
     before = _entry_before(run) if lacks_dead_letters(spark, run) else None
     if before is None:
@@ -328,7 +328,7 @@ def _seed(spark: SparkSession, checkpoint: QueryCheckpoint, run: QueryRun) -> in
 
 def _entry_before(run: QueryRun) -> QueryEntry | None:
     """The entry from which the newest batch went on; without offsets if that was the first. None if it is not known."""
-    entry = run.position.entry
+    entry = run.entry
     if entry.begun == entry.offsets:
         return QueryEntry(entry.flow, number=entry.number - 1)
     found = next((each for each, _ in run.context.ledger.entries(2) if each.number == entry.number - 1), None)

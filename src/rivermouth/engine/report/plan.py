@@ -289,10 +289,10 @@ def _warnings(spark: SparkSession, job: FlowJob, run: FlowRun | None, *, state_l
         found.append(f"{f'topic {topic}' if topic else 'topics of the column topic'}: {KEYLESS}")
     if run is not None:
         found += [f"the declared schema {run.changes}"] if run.changes else []
-        said = without_effect(job.flow, run.position.entry)
+        said = without_effect(job.flow, run.entry)
         found += [said] if said else []
         found += [WITHOUT_EFFECT] if job.start.adoption else []
-        if not state_lost and run.position.counts is None and run.position.entry.unsettled:
+        if not state_lost and run.position.counts is None and run.entry.unsettled:
             found.append(
                 "the last batch was not settled: its records are read again first, for counts and dead letters"
             )

@@ -29,7 +29,7 @@ from rivermouth.ports.spark.session import has_ended
 from rivermouth.rows import envelope
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from rivermouth.domain.ledger.offset_ranges import Offsets, Ranges
     from rivermouth.engine.flow.running import FlowRun
@@ -117,13 +117,13 @@ def _tried(
     delay_s = _FIRST_DELAY_S
     attempt = 0
     while True:
-        error = _attempt(functools.partial(once, batch), run)
+        error = _attempt(functools.partial(once, batch), run.spark, run.flow)
         if error is None:
             return None
         batch = None
         # A batch that is not watched ends by itself, whatever stands in its error.
         if run.watches(ranges) and envelope.needs_look(str(error)):
-            error = _attempt(functools.partial(evolve, run, ranges), run)
+            error = _attempt(functools.partial(evolve, run, ranges), run.spark, run.flow)
             if error is None:
                 continue
         attempt += 1
@@ -138,7 +138,7 @@ def _tried(
         delay_s *= 2
 
 
-def _attempt(action: Callable[[], None], run: FlowRun) -> Exception | None:
+def _attempt(action: Callable[[], None], spark: SparkSession, flow: Flow) -> Exception | None:
     """None once it is done, else an error after which another try may help."""
     try:
         action()
@@ -148,10 +148,10 @@ def _attempt(action: Callable[[], None], run: FlowRun) -> Exception | None:
     except RivermouthError:
         raise
     except Exception as error:
-        typed = task_failures.of_flow(run.flow, str(error))
+        typed = task_failures.of_flow(flow, str(error))
         if typed is not None:
             raise typed from error
-        if has_ended(run.spark):
+        if has_ended(spark):
             raise
         return error
     return None
@@ -184,7 +184,7 @@ def _look_again(run: FlowRun) -> None:
 
 def _tell_group(run: FlowRun) -> None:
     if run.flow.group_id:
-        told = run.kafka.commit(run.flow.group_id, run.position.entry.next_offsets)
+        told = run.kafka.commit(run.flow.group_id, run.entry.next_offsets)
         if not told.committed:
             run.warn(f"offsets were not committed to group {run.flow.group_id}: {told.detail}")
 
@@ -221,7 +221,7 @@ def drain_one_batch(run: FlowRun, process: BatchProcess = process_alone) -> int:
 
 def _next_batch(run: FlowRun, process: BatchProcess, first: Offsets, goal: Offsets) -> int:
     """Writes the first batch of what lies before ``goal``; the number of batches that it took."""
-    rest = offset_ranges.between(offset_ranges.filled(run.position.entry.next_offsets, first), goal)
+    rest = offset_ranges.between(offset_ranges.filled(run.entry.next_offsets, first), goal)
     if not rest:
         return 0
     part = offset_ranges.limited(rest, max_offsets(run.flow))

@@ -115,12 +115,12 @@ def prepare_checkpoint(run: FlowRun, checkpoints: Checkpoints) -> bool:
         run.emit(CheckpointReplaced(run.flow.name, found.detail, checkpoints.set_aside()))
     elif found.state == "usable":
         # A batch that Spark planned and did not call done comes again: the ledger says whether to skip or write it.
-        kept = found.agrees_with(run.position.entry)
+        kept = found.agrees_with(run.entry)
         if not kept:
             checkpoints.remove()
         if not kept and (found.planned or found.committed):
             run.emit(CheckpointReplaced(run.flow.name, "the ledger has other offsets", None))
-    checkpoints.claim(run.flow.name, run.table_id, decided=run.position.entry.decided)
+    checkpoints.claim(run.flow.name, run.table_id, decided=run.entry.decided)
     return kept
 
 
@@ -139,14 +139,14 @@ class _Callback:
         if run.stopping.is_set():
             raise _Stopping
         try:
-            planned = self._checkpoints.ranges(batch_id, run.position.entry.next_offsets)
+            planned = self._checkpoints.ranges(batch_id, run.entry.next_offsets)
             # Spark's own frame fails at a record that is known to have a timestamp beyond its range.
             fails = isinstance(run.source, KafkaSource) and run.source.has_overflows(planned)
             write_ranges(planned, run, batch=None if fails else batch)
         except Exception as error:
             self.failure = self.failure or error
             raise
-        if ledger.remaining_ranges(run.flow.name, run.position.entry.next_offsets, planned):
+        if ledger.remaining_ranges(run.flow.name, run.entry.next_offsets, planned):
             # Told to stop between two parts of the batch: Spark must not call the rest done.
             raise _Stopping
 
@@ -157,7 +157,7 @@ def _start(run: FlowRun, callback: _Callback) -> StreamingQuery:
     if trigger.max_offsets is None:
         flow = flow.model_copy(update={"trigger": trigger.model_copy(update={"max_offsets": DEFAULT_MAX_OFFSETS})})
     topics = run.kafka.topics(flow)
-    start = run.position.entry.next_offsets
+    start = run.entry.next_offsets
     # Spark wants a word on every partition; those that the ledger does not know begin at their earliest.
     named = {
         name: {partition: start.get(name, {}).get(partition, ledger.EARLIEST) for partition in topic.partitions}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rivermouth.domain.project.locations import FlowPlaces
-    from rivermouth.engine.flow.running import FlowRun
+    from rivermouth.engine.flow.running import FlowContext, FlowRun
     from rivermouth.ports.lake.lake_files import LakeFiles
 
 _POLL_S: Final = 0.2
@@ -92,7 +92,7 @@ def handle_pending(run: FlowRun) -> None:
         run.files.delete(f"{folder}/{name}")
 
 
-def clear_pending(run: FlowRun) -> None:
+def clear_pending(context: FlowContext) -> None:
     """Takes away what was asked of a writer that followed and is gone: an erasure's conditions must not stay.
 
     Whoever still waits for an answer asks again. Replays and discards wait for the next writer that follows.
@@ -100,12 +100,12 @@ def clear_pending(run: FlowRun) -> None:
     Guarantees:
         Run twice: once. Stopped half-way: the rest goes the next time.
     """
-    folder = run.places.requests
-    for name in run.files.names(folder):
-        text = run.files.read(f"{folder}/{name}") if name.endswith(".json") else None
+    folder = context.places.requests
+    for name in context.files.names(folder):
+        text = context.files.read(f"{folder}/{name}") if name.endswith(".json") else None
         # Also an answer: what it says of an error may hold a part of the condition.
         if text is not None and _kind(text) == "forget":
-            run.files.delete(f"{folder}/{name}")
+            context.files.delete(f"{folder}/{name}")
 
 
 def _kind(text: str) -> str | None:

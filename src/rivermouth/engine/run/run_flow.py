@@ -186,7 +186,7 @@ def _follow_or_drain(
     if run is None:
         return
     if not keep_following:
-        clear_pending(run)
+        clear_pending(run.context)
         letters = LetterWatch(run)
         batches = drain(run, shared.process)
         letters.look()
@@ -223,4 +223,4 @@ def _nothing_to_store(job: FlowJob, empty: SchemaEmpty) -> str | None:
 
 def _entry(run: FlowRun | None) -> int | None:
     """Number of the ledger entry at which the flow stands."""
-    return None if run is None else run.position.entry.number
+    return None if run is None else run.entry.number

@@ -21,7 +21,7 @@ from rivermouth.ports.spark.session import has_ended
 
 if TYPE_CHECKING:
     from rivermouth.engine.flow.orders import Job
-    from rivermouth.engine.flow.running import FlowRun
+    from rivermouth.engine.flow.running import FlowContext, FlowRun
 
 # A broker that is away is told after the sum of these two, and the time to find out why, at most.
 _ASK_EVERY_S: Final = 2.0
@@ -107,8 +107,8 @@ class LetterWatch:
 
     def __init__(self, run: FlowRun) -> None:
         self._run = run
-        self._entry = run.position.entry.number
-        self._totals = run.position.entry.totals
+        self._entry = run.entry.number
+        self._totals = run.entry.totals
         if run.position.counts is not None:
             self._totals += run.position.counts
         self._looked_at = time.monotonic()
@@ -129,7 +129,7 @@ class LetterWatch:
         self._entry, self._totals = standing.entry.number, totals
         rows = new.consumed + new.exploded
         if new.dead_lettered > MANY_DEAD_LETTERS * rows:
-            reasons, place = _reasons(run, since), run.places.dead_letter_table
+            reasons, place = _reasons(run.context, since), run.places.dead_letter_table
             run.emit(
                 DeadLettersMany(
                     run.flow.name, new.dead_lettered, rows, reasons, table=place, debug=bool(run.places.option)
@@ -137,15 +137,15 @@ class LetterWatch:
             )
 
 
-def _reasons(run: FlowRun, since: int) -> tuple[LetterReason, ...]:
+def _reasons(context: FlowContext, since: int) -> tuple[LetterReason, ...]:
     """The most frequent reasons of the dead letters after an entry; none where they cannot be read."""
     columns = ("reason", "field", "failed_expectations")
     try:
-        letters = run.dead_letters.after(since)
+        letters = context.dead_letters.after(since)
         found = letters.groupBy(*columns).count().orderBy(F.desc("count"), *columns).limit(_REASONS).collect()
     except (PySparkException, Py4JJavaError):
         # The next batch says what is wrong with the lake; the share is told all the same.
-        if has_ended(run.spark):
+        if has_ended(context.spark):
             raise
         return ()
     return tuple(LetterReason(row[0], row[1], tuple(row[2] or ()), row[3]) for row in found)

@@ -37,10 +37,10 @@ from rivermouth.spec import EvolvingFormat, require_capability
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
-    from pyspark.sql import DataFrame, Row
+    from pyspark.sql import DataFrame, Row, SparkSession
 
     from rivermouth.domain.ledger.offset_ranges import Ranges
-    from rivermouth.engine.flow.running import FlowRun
+    from rivermouth.engine.flow.running import FlowContext, FlowRun
     from rivermouth.schemas.inference import Coordinate
     from rivermouth.spec import Flow
 
@@ -100,13 +100,13 @@ def grow(run: FlowRun, rows: DataFrame) -> None:
             began_at = time.monotonic()
 
 
-def foreseen(run: FlowRun, rows: DataFrame) -> Flow:
+def foreseen(context: FlowContext, view: TableView, rows: DataFrame) -> Flow:
     """The flow as ``grow`` would leave it; nothing is changed."""
-    flow = run.flow
+    flow = view.flow
     if not flow.policies.grows:
         return flow
-    room = _growth_limit(run)
-    while (growth := _growth_by(flow, _suspects(run, flow, rows), room)[1]) is not None:
+    room = _growth_limit(context, view)
+    while (growth := _growth_by(flow, _suspects(context.spark, flow, rows), room)[1]) is not None:
         wider = with_columns(flow, marked(flow, growth.schema))
         if wider == flow:
             break
@@ -114,19 +114,19 @@ def foreseen(run: FlowRun, rows: DataFrame) -> Flow:
     return flow
 
 
-def _growth_limit(run: FlowRun) -> GrowthLimit:
-    table = run.places.table
-    return GrowthLimit(run.spark, table, delta_snapshot.table_state(run.spark, table), run.columns)
+def _growth_limit(context: FlowContext, view: TableView) -> GrowthLimit:
+    table = context.places.table
+    return GrowthLimit(context.spark, table, delta_snapshot.table_state(context.spark, table), view.columns)
 
 
 def _grow(run: FlowRun, rows: DataFrame, *, stops: bool) -> tuple[KeptSchema, int] | None:
     """The kept version that the flow has now, and how many records were looked at; None where it grew by none."""
-    suspects = _suspects(run, run.flow, rows)
+    suspects = _suspects(run.spark, run.flow, rows)
     if stops:
         _stop_on_change(run.flow, suspects)
     kept = newest(run.flow, run.files, run.places)
     flow = run.flow if kept is None else with_columns(run.flow, kept.schema)
-    room = _growth_limit(run)
+    room = _growth_limit(run.context, run.view)
     records, growth, writers = _growth_by(flow, suspects, room)
     if growth is not None:
         kept = _keep(run, flow, growth, records, () if kept is None else kept.open)
@@ -145,9 +145,9 @@ def _grow(run: FlowRun, rows: DataFrame, *, stops: bool) -> tuple[KeptSchema, in
     return kept, records
 
 
-def _suspects(run: FlowRun, flow: Flow, rows: DataFrame) -> DataFrame:
+def _suspects(spark: SparkSession, flow: Flow, rows: DataFrame) -> DataFrame:
     decoded = envelope.decode(explode.split(rows, flow), flow)
-    return decoded.where(require_capability(flow.value_format, EvolvingFormat).rows_to_inspect(run.spark))
+    return decoded.where(require_capability(flow.value_format, EvolvingFormat).rows_to_inspect(spark))
 
 
 def _growth_by(flow: Flow, suspects: DataFrame, room: GrowthLimit) -> tuple[int, Growth | None, Collection[int]]:
@@ -176,18 +176,13 @@ def reshape(run: FlowRun, flow: Flow) -> None:
     changes = table_changes(flow, run.places.table, state, shape)
     columns = shape.columns.names
     left = columns_left(columns, state.columns.names)
-    starts = column_starts(flow, columns, state, left, run.position.entry)
-    before = run.view
+    starts = column_starts(flow, columns, state, left, run.entry)
+    view = TableView(flow, columns, left, starts, changes)
+    keep_column_starts(run.context, view)
+    if changes:
+        change_table(run.spark, flow, run.places.table, changes)
+    run.view = view
     run.prepared.clear()
-    run.view = TableView(flow, columns, left, starts, changes)
-    try:
-        keep_column_starts(run)
-        if changes:
-            change_table(run.spark, flow, run.places.table, changes)
-    except BaseException:
-        # Another try finds the kept version, and changes the table then.
-        run.view = before
-        raise
 
 
 def _stop_on_change(flow: Flow, suspects: DataFrame) -> None:

@@ -50,7 +50,7 @@ def _as_writer(spark: SparkSession, job: FlowJob, request: requests.Request, hoo
         run = open_flow(spark, job, OpenSource(kafka, source), hooks.listener)
         run.lease = lease
         try:
-            requests.clear_pending(run)
+            requests.clear_pending(run.context)
             return requests.execute(run, request)
         finally:
             close_delivery(run)

@@ -96,7 +96,7 @@ def refresh_node(
         evaluated = in_own_session(evaluated)
     run = opened(loaded, context, evaluated.frame)
     run.stopping, run.views, run.decoded = hooks.stopping, evaluated.views, evaluated.decoded
-    if run.position.entry.kind == "cleared":  # what others added while the table was being emptied
+    if run.entry.kind == "cleared":  # what others added while the table was being emptied
         context.dead_letters.give_up(workspace.session, flow.name)
     if evaluated.frame.isStreaming:
         run.static_tables = [place for _, place in static_tables(loaded, evaluated.inputs)]
@@ -143,8 +143,8 @@ def remembers_s(loaded: Loaded, node: Node) -> float:
 
 def _view(loaded: Loaded, node: Node, evaluated: Evaluated, run: QueryRun) -> Done:
     context = run.context
-    if run.position.entry.refreshed == "full":  # its update may have ended before it deleted them
-        context.dead_letters.forget_before(loaded.workspace.session, run.position.entry)
+    if run.entry.refreshed == "full":  # its update may have ended before it deleted them
+        context.dead_letters.forget_before(loaded.workspace.session, run.entry)
     view = view_of(loaded, node, evaluated, context, run.position, run.columns)
     run.fingerprint, decision = view.state.fingerprint, decide(view.state)
     if decision.refused:
@@ -170,7 +170,7 @@ def _streamed_tables(loaded: Loaded, inputs: Iterable[Input]) -> list[str]:
 
 def _once(evaluated: Evaluated, run: QueryRun, batch: Batch, mode: str) -> Done:
     """A flow that runs once for ever: nothing, where its entry is in the table."""
-    frame, entry = evaluated.frame, run.position.entry
+    frame, entry = evaluated.frame, run.entry
     if entry.has_run(streaming=frame.isStreaming):
         if not frame.isStreaming:
             query_batch.complete_dead_letters(frame, run)
@@ -181,5 +181,5 @@ def _once(evaluated: Evaluated, run: QueryRun, batch: Batch, mode: str) -> Done:
     late = run_query(frame, run, batch, output_mode=mode)
     if not run.stopping.is_set():
         nothing = no_rows(frame.sparkSession, run.columns)
-        run.context.ledger.write(nothing, run.position, run.position.entry.after_end, table_id=run.table_id)
+        run.context.ledger.write(nothing, run.position, run.entry.after_end, table_id=run.table_id)
     return Done(run.counts, late)

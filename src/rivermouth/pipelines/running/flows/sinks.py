@@ -128,7 +128,7 @@ def _delivered(work: SinkWork, sink: Sink, delivery: Delivery, mode: str) -> tup
     run.fingerprint, run.stateful = fingerprint_of(frame), keeps_state(frame)
     run.static_tables = [place for _, place in static_tables(work.loaded, work.evaluated.inputs)]
     batch = DeliveredBatch(delivery, lambda rows: shaped(work.node, sink, rows))
-    if work.flow.once and run.position.entry.has_run(streaming=frame.isStreaming):
+    if work.flow.once and run.entry.has_run(streaming=frame.isStreaming):
         return run.counts, 0
     if not frame.isStreaming:
         run_batch(frame, 0, ("{}",), run, batch)
@@ -137,7 +137,7 @@ def _delivered(work: SinkWork, sink: Sink, delivery: Delivery, mode: str) -> tup
         late = run_query(frame, run, batch, interval_s=work.interval_s, output_mode=mode)
     if work.flow.once and not run.stopping.is_set():
         delivery.begin()
-        delivery.commit(run.position.entry.after_end().to_json())
+        delivery.commit(run.entry.after_end().to_json())
     return run.counts, late
 
 

@@ -92,7 +92,7 @@ def _merge(flow: FlowNode, run: QueryRun, frame: DataFrame, version: Any) -> Non
     text = version.isoformat() if isinstance(version, (dt.date, dt.datetime)) else version
     lines = (json.dumps({"snapshot": type(version).__name__}), json.dumps(text))
     rows = _with_mark(frame, F.lit(text).cast(kind))
-    run_batch(rows, run.position.entry.batch_id + 1, lines, run, auto_cdc.CdcBatch(target))
+    run_batch(rows, run.entry.batch_id + 1, lines, run, auto_cdc.CdcBatch(target))
 
 
 def _with_mark(frame: DataFrame, version: Any) -> DataFrame:
