@@ -19,7 +19,7 @@ from bench import encodings, records, wide_documents
 from rivermouth.domain.ledger.offset_ranges import between
 from rivermouth.domain.project.locations import resolve
 from rivermouth.engine.events import BatchDone, Event
-from rivermouth.engine.flow.orders import FlowJob
+from rivermouth.engine.flow.jobs import FlowJob
 from rivermouth.engine.run.supervisor import Supervisor
 from rivermouth.ports import java
 from rivermouth.ports.kafka.kafka_cluster import Kafka

@@ -14,7 +14,7 @@ from bench import records
 from bench.contestants import Job
 from rivermouth.domain.project.locations import resolve
 from rivermouth.engine.events import BatchDone, Event, Maintained
-from rivermouth.engine.flow.orders import FlowJob
+from rivermouth.engine.flow.jobs import FlowJob
 from rivermouth.engine.run.supervisor import Supervisor
 from rivermouth.spec import Flow, ProjectSpec
 

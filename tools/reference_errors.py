@@ -22,7 +22,7 @@ def error_page() -> str:
         PROSE["error_2"],
     ]
     for room in (
-        errors.written,
+        errors.configuration,
         errors.lake,
         errors.ledger,
         errors.kafka,
@@ -34,7 +34,7 @@ def error_page() -> str:
         errors.pipeline_sql,
         errors.pipeline_sources,
         errors.testing,
-        errors.machine,
+        errors.environment,
     ):
         parts.append(f"## {(room.__doc__ or '').partition(':')[0]}")
         parts += [_error(value) for value in vars(room).values() if getattr(value, "__module__", "") == room.__name__]

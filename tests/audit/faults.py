@@ -90,14 +90,14 @@ def _kill_both(scenario: Scenario, chance: random.Random) -> None:
 
 @fault("kill:any_moment")
 def _kill_at_any_moment(scenario: Scenario, chance: random.Random) -> None:
-    _killed(scenario, chance, step="judge", who="python", delay_s=chance.uniform(0.01, 1.5))
+    _killed(scenario, chance, step="ledger", who="python", delay_s=chance.uniform(0.01, 1.5))
 
 
 @fault("freeze:jvm")
 def _frozen(scenario: Scenario, chance: random.Random) -> Callable[[], None] | None:
     """A writer is stopped in the middle of its commit and goes on when another has taken its place."""
     place = scenario.scene.table if chance.random() < 0.7 else scenario.scene.dead_letters
-    step = "write" if place == scenario.scene.table else "bury"
+    step = "write" if place == scenario.scene.table else "write_dead_letters"
     kill = {"on": step, "nth": 1, "who": "python", "freeze_jvm": True, "keep_jvm": True, "once_writing": str(place)}
     child = scenario.processes.run(scenario.scene, own_jvm=True, kill=kill)
     scenario.hit = child.code < 0
@@ -151,7 +151,7 @@ def _reset(scenario: Scenario, chance: random.Random) -> None:
 @fault("network:refused")
 def _refused(scenario: Scenario, chance: random.Random) -> None:
     with scenario.following() as flow, _disturbed(scenario):
-        flow.wait_for(chance.choice(("judge", "read", "BatchDone")))
+        flow.wait_for(chance.choice(("ledger", "read", "BatchDone")))
         scenario.environment.proxy.refuses = True
         scenario.environment.proxy.cut()
         scenario.produce(300, chance)
@@ -163,7 +163,7 @@ def _refused(scenario: Scenario, chance: random.Random) -> None:
 @fault("network:held")
 def _held(scenario: Scenario, chance: random.Random) -> None:
     with scenario.following() as flow, _disturbed(scenario):
-        flow.wait_for(chance.choice(("judge", "read", "BatchDone")))
+        flow.wait_for(chance.choice(("ledger", "read", "BatchDone")))
         scenario.environment.proxy.holds = True
         scenario.produce(300, chance)
         time.sleep(chance.uniform(0.5, 4))

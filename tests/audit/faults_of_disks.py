@@ -12,7 +12,7 @@ from functools import partial
 
 from tests.audit.scenario import Scenario
 
-_MOMENTS = ("judge", "write", "dead_letters", "BatchDone")
+_MOMENTS = ("ledger", "write", "dead_letters", "BatchDone")
 _FELT_WITHIN_S = 10.0
 # Down to nothing, or what some files still fit into.
 _LEFT_BYTES = (0, 0, 4096, 32768)

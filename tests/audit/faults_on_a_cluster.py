@@ -13,7 +13,7 @@ from functools import partial
 from tests.audit.scenario import Scenario
 from tests.ports.cluster import Cluster
 
-_MOMENTS = ("judge", "read", "decode", "write", "BatchDone")
+_MOMENTS = ("ledger", "read", "decode", "write", "BatchDone")
 
 
 def _struck(scenario: Scenario, chance: random.Random, *, strike: Callable[[Cluster, random.Random], bool]) -> None:

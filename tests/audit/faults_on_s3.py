@@ -13,7 +13,7 @@ from tests.audit.scenario import Scenario
 from tests.crashes.conftest import Child
 from tests.ports.s3_proxy import S3Proxy
 
-_MOMENTS = ("judge", "read", "write", "BatchDone")
+_MOMENTS = ("ledger", "read", "write", "BatchDone")
 
 
 def _killed(scenario: Scenario, chance: random.Random) -> None:

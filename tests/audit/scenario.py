@@ -28,7 +28,7 @@ from tests.crashes.mirror import Mirror
 from tests.crashes.scene import RULES, SCHEMA, CaughtUp, Scene, a_record, fits
 
 from rivermouth.engine.events import Event, StepReached
-from rivermouth.engine.flow.orders import FlowOutcome
+from rivermouth.engine.flow.jobs import FlowOutcome
 from rivermouth.engine.run.requests import handle_pending
 from rivermouth.engine.run.supervisor import Supervisor
 

@@ -35,7 +35,9 @@ def wait_for_compaction(scenario: Scenario, facts: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("step", "during"), [("dead_letters", False), ("settle", False), ("settle", True)], ids=str)
+@pytest.mark.parametrize(
+    ("step", "during"), [("dead_letters", False), ("complete", False), ("complete", True)], ids=str
+)
 def test_a_batch_that_is_counted_anew_after_compaction(step, during, environment, spark, tmp_path, monkeypatch):
     scenario = Scenario(environment, Plan(1, 1, 1000, ()), tmp_path)
     facts = scenario.scene.topics[1]
@@ -65,5 +67,5 @@ def test_a_batch_that_is_counted_anew_after_compaction(step, during, environment
     assert counts["consumed"] == len(rows) + len(letters)
     assert sum(1 for row in rows if row["kafka_key"] == "k") == 20
     # Those that were buried before they vanished are kept.
-    assert len(letters) == 20 if step == "settle" else len(letters) < 20
+    assert len(letters) == 20 if step == "complete" else len(letters) < 20
     scenario.close()

@@ -10,7 +10,7 @@ from tests.crashes import oracle
 
 from rivermouth.engine.audit.audit import audit_flow
 
-STEPS = ("write", "written", "deliver", "sent", "delivered", "bury", "settle")
+STEPS = ("write", "written", "deliver", "sent", "delivered", "write_dead_letters", "complete")
 STATES = pytest.mark.parametrize("state", [pytest.param("kept", marks=pytest.mark.long), "deleted"])
 
 

@@ -26,7 +26,7 @@ from rivermouth.domain.project.locations import FlowPlaces, resolve
 from rivermouth.domain.project.snapshot_location import SnapshotPlace
 from rivermouth.domain.project.source_table import SourceTable
 from rivermouth.engine.events import Event, StepReached
-from rivermouth.engine.flow.orders import FlowJob, FlowOutcome, StartActions
+from rivermouth.engine.flow.jobs import FlowJob, FlowOutcome, StartActions
 from rivermouth.engine.run.supervisor import Supervisor
 from rivermouth.errors import ArgumentInvalid
 from rivermouth.ports.kafka.kafka_cluster import Kafka

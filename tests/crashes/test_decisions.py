@@ -117,7 +117,7 @@ def test_dead_letters_that_kafka_dropped_before_they_settled_are_lost_and_counte
 # --- another topic -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("step", ["written", "buried"])
+@pytest.mark.parametrize("step", ["written", "dead_letters_written"])
 @pytest.mark.long
 def test_a_new_epoch_has_its_own_records_also_if_its_first_batch_is_cut_off(step, make_scene, children, spark):
     scene = make_scene(partitions=2)
@@ -219,7 +219,7 @@ def test_a_flow_that_records_losses_goes_on_with_a_topic_that_is_recreated_betwe
     scene.send(*[GOOD] * 300)
 
     def recreate(event):
-        if isinstance(event, StepReached) and event.step == "settle" and len(scene.told(BatchDone)) == 1:
+        if isinstance(event, StepReached) and event.step == "complete" and len(scene.told(BatchDone)) == 1:
             scene.make_topic_anew(1)
             scene.send(*[GOOD] * 150)
 

@@ -20,9 +20,9 @@ from rivermouth.engine.events import StepReached
 from rivermouth.rows.dead_letter import DeadLetterFilter
 
 # The lake is the same at the first two.
-STEPS = ("written", "bury", "settle")
+STEPS = ("written", "write_dead_letters", "complete")
 # What a killed step leaves to be recovered passes this first: its own turn is the second then.
-SECOND = ("bury",)
+SECOND = ("write_dead_letters",)
 # Their brackets and quotes are closed, and no comma stands between them: alone, or within an array.
 ELEMENTS = [each for each in BROKEN if each not in (b"{bad", b"", b'{"id": 1}, ')]
 MALFORMED = [b"[", b'[{"id": 1}', b'[{"id": 1},]', b'[{"id": 1}] x', b'[{"id": "]}']
@@ -141,7 +141,7 @@ def test_what_was_exploded_before_a_crash_stays_so_whatever_the_rules_say_by_now
     assert counts["consumed"] + counts["exploded"] == 7
     assert audit_flow(spark, scene.order).problems == ()
     scene.send(order(big, 1, 2))
-    end_at(scene, spark, "settle")
+    end_at(scene, spark, "complete")
     scene.options["format"] = NESTED["format"]
     assert scene.drain(spark).error is None
     counts = oracle.counted(scene.table, scene.side_file)

@@ -48,7 +48,7 @@ TOPICS, RECORDS = ("a", "b", "c"), 120
     [
         pytest.param("written", 4, "both", id="between two children's commits"),
         pytest.param("create", 2, "both", id="before a child has its table"),
-        pytest.param("bury", 2, "both", id="before a child's dead letters"),
+        pytest.param("write_dead_letters", 2, "both", id="before a child's dead letters"),
         pytest.param("written", 4, "jvm", id="Spark's JVM alone, between two commits"),
     ],
 )

@@ -106,7 +106,17 @@ def test_the_table_is_what_the_topic_comes_to(follow, make_scene, spark):
     assert_is_the_fold(scene, spark)
 
 
-STEPS = ("created", "route", "write", "written", "dead_letters", "bury", "buried", "settle", "BatchDone")
+STEPS = (
+    "created",
+    "route",
+    "write",
+    "written",
+    "dead_letters",
+    "write_dead_letters",
+    "dead_letters_written",
+    "complete",
+    "BatchDone",
+)
 
 
 @pytest.mark.long
@@ -116,7 +126,7 @@ def test_killed_at_one_step_after_the_other(steps, make_scene, children, spark):
     scene = make_scene(**OPTIONS, trigger={"every": "200 ms", "max_offsets": 300})
     for index, step in enumerate(steps):
         change(scene, 500, seed=index)
-        nth = 2 if step in {"bury", "buried"} else 1
+        nth = 2 if step in {"write_dead_letters", "dead_letters_written"} else 1
         child = children.run(
             scene, own_jvm=False, follow=index % 2 == 1, kill={"on": step, "nth": nth, "who": "python"}
         )
@@ -137,7 +147,7 @@ def test_after_a_crash_other_rules_make_no_record_vanish(make_scene, spark):
     reached = []
 
     def fail(event):
-        if isinstance(event, StepReached) and (event.step == "bury" or reached):
+        if isinstance(event, StepReached) and (event.step == "write_dead_letters" or reached):
             reached.append(event)
             raise OSError("the machine is going down")
 

@@ -15,7 +15,7 @@ from tests.crashes.scene import Scene
 STEPS = (
     "create",  # before the CREATE TABLE commit with entry 0
     "created",  # after it
-    "judge",
+    "ledger",
     "read",
     "decode",
     "conform",
@@ -24,22 +24,26 @@ STEPS = (
     "write",  # before the table's commit
     "written",  # after it
     "dead_letters",
-    "bury",  # before the dead letters' commit
-    "buried",  # after it
-    "settle",
+    "write_dead_letters",  # before the dead letters' commit
+    "dead_letters_written",  # after it
+    "complete",
     "BatchDone",  # the side file is written; Spark's own commit file is not
 )
 MODES = ("drain", "follow")
 VICTIMS = ("python", "both", "jvm")
 
 
-# What a killed step leaves to be recovered passes "bury" and "buried" first: their own turn is the second then.
-CHAINS = (STEPS[:5], STEPS[5:10], ("BatchDone", "dead_letters", "settle", "bury", "buried"))
+# What a killed step leaves to be recovered passes "write_dead_letters" and "dead_letters_written" first: their own turn is the second then.
+CHAINS = (
+    STEPS[:5],
+    STEPS[5:10],
+    ("BatchDone", "dead_letters", "complete", "write_dead_letters", "dead_letters_written"),
+)
 # One of all steps between which nothing is written: the lake that a run leaves at the others is the same.
-BETWEEN_COMMITS = (("create", "created", "write"), ("BatchDone", "written", "buried"))
-SECOND = ("bury", "buried")
+BETWEEN_COMMITS = (("create", "created", "write"), ("BatchDone", "written", "dead_letters_written"))
+SECOND = ("write_dead_letters", "dead_letters_written")
 ONE_BATCH = 700
-AFTER_COMMITS = ("created", "written", "buried", "BatchDone")
+AFTER_COMMITS = ("created", "written", "dead_letters_written", "BatchDone")
 
 
 def died_as_told(child, who):
@@ -122,7 +126,7 @@ def test_killed_at(step, mode, who, make_scene, children, spark):
     partitions = 2 + len(step) % 2
     scene = make_scene(partitions=partitions)
     # Two batches, or three: after the last of these steps nothing else would need the JVM that was killed.
-    scene.produce(2600 if step in {"settle", "BatchDone"} else 1500, partitions=partitions)
+    scene.produce(2600 if step in {"complete", "BatchDone"} else 1500, partitions=partitions)
     nth = 1 if step in {"create", "created"} else 2
     own_jvm = who != "python"
     child = children.run(scene, own_jvm=own_jvm, follow=mode == "follow", kill={"on": step, "nth": nth, "who": who})
@@ -138,7 +142,7 @@ def test_killed_at(step, mode, who, make_scene, children, spark):
 def test_killed_while_it_recovers_from_having_been_killed(make_scene, children, spark):
     scene = make_scene()
     scene.produce(1500)
-    first = children.run(scene, own_jvm=False, kill={"on": "bury", "nth": 2, "who": "python"})
+    first = children.run(scene, own_jvm=False, kill={"on": "write_dead_letters", "nth": 2, "who": "python"})
     children.get_ready(own_jvm=False)
     died_as_told(first, "python")
     second = children.run(scene, own_jvm=False, follow=True, kill={"on": "recover", "nth": 1, "who": "python"})
@@ -146,7 +150,7 @@ def test_killed_while_it_recovers_from_having_been_killed(make_scene, children, 
     died_as_told(second, "python")
     assert_no_harm(scene)
     # And once more: between the dead letters that the recovery wrote and the note that they are complete.
-    third = children.run(scene, own_jvm=False, kill={"on": "buried", "nth": 1, "who": "python"})
+    third = children.run(scene, own_jvm=False, kill={"on": "dead_letters_written", "nth": 1, "who": "python"})
     died_as_told(third, "python")
     assert_no_harm(scene)
     assert_whole(scene, spark, follow=False)
@@ -166,7 +170,7 @@ def test_killed_between_the_return_of_the_callback_and_sparks_own_commit_file(ma
     assert_whole(scene, spark, follow=True)
 
 
-IN_THE_AIR = [*itertools.product(("create", "write", "bury"), (0.01, 0.05, 0.1, 0.2, 0.4, 0.8))]
+IN_THE_AIR = [*itertools.product(("create", "write", "write_dead_letters"), (0.01, 0.05, 0.1, 0.2, 0.4, 0.8))]
 
 
 @pytest.mark.parametrize(("step", "delay_s"), IN_THE_AIR)
@@ -183,7 +187,7 @@ def test_the_jvm_outlives_python_with_a_commit_in_the_air(step, delay_s, make_sc
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("step", ["write", pytest.param("bury", marks=pytest.mark.long)])
+@pytest.mark.parametrize("step", ["write", pytest.param("write_dead_letters", marks=pytest.mark.long)])
 def test_the_late_commit_of_a_frozen_jvm_loses(step, make_scene, children, spark):
     scene = make_scene()
     scene.produce(1500)

@@ -332,7 +332,9 @@ def test_a_ledger_of_a_newer_format_is_refused(small, spark):
 SHORT = {("write", 4)}
 FAILURES = [
     pytest.param(step, times, marks=() if (step, times) in SHORT else LONG)
-    for step, times in itertools.product(("judge", "write", "written", "bury", "buried", "settle"), (1, 4))
+    for step, times in itertools.product(
+        ("ledger", "write", "written", "write_dead_letters", "dead_letters_written", "complete"), (1, 4)
+    )
 ]
 
 
@@ -351,7 +353,7 @@ def test_a_batch_that_fails_at(step, times, make_scene, spark):
     outcome = scene.drain(spark, fail)
     assert outcome.error is None, str(outcome.error)
     # After the table's commit there is no second time: the batch is there, and only the rest is made up for.
-    assert len(failures) == (times if step in {"judge", "write", "bury", "buried"} else 1)
+    assert len(failures) == (times if step in {"ledger", "write", "write_dead_letters", "dead_letters_written"} else 1)
     found = scene.audit()
     assert found.is_clean, str(found)
 

@@ -38,7 +38,7 @@ def test_a_rewind_is_refused_while_the_table_has_the_rows_and_reads_them_again_w
     error = decided(scene, spark, rewind=[f"{scene.topic}-0:7"]).error
     condition = f"`kafka_topic` = '{scene.topic}' AND `kafka_partition` = 0 AND `kafka_offset` BETWEEN 8 AND 18"
     assert str(error) == (
-        f"[REWIND_DOUBLES] flow shop: table {scene.table} has 6 rows of topic {scene.topic} partition 0, offsets 8 to "
+        f"[REWIND_DUPLICATES] flow shop: table {scene.table} has 6 rows of topic {scene.topic} partition 0, offsets 8 to "
         "18, that would be read again and be there twice; nothing was recorded\n"
         f"  hint: DELETE FROM delta.`{scene.table}` WHERE {condition}"
     )
@@ -112,7 +112,7 @@ def test_of_a_topic_that_was_cut_nothing_is_read_again_that_the_table_or_its_dea
     assert epochs_of(scene) == expected
     # Later, too, what lies before the cut is the table's: once the rows of the new epoch are away.
     doubles = decided(scene, spark, rewind=[f"{scene.topic}-0:4"]).error
-    assert doubles.code == "REWIND_DOUBLES"
+    assert doubles.code == "REWIND_DUPLICATES"
     spark.sql(doubles.next_step)
     assert epochs_of(scene) == {(0, offset): 1 for offset in range(9)}
     error = decided(scene, spark, rewind=[f"{scene.topic}-0:4"]).error
@@ -174,7 +174,7 @@ def test_a_table_that_was_restored_to_a_point_in_time_loses_nothing(make_scene, 
     error = scene.drain(spark).error
     assert hinted(error)["rewind"] == [f"{scene.topic}-0:earliest"]
     doubles = decided(scene, spark, **hinted(error)).error
-    assert (doubles.code, doubles.facts["first"], doubles.facts["last"]) == ("REWIND_DOUBLES", 0, 9)
+    assert (doubles.code, doubles.facts["first"], doubles.facts["last"]) == ("REWIND_DUPLICATES", 0, 9)
     assert decided(scene, spark, rewind=[f"{scene.topic}-0:10"]).error is None
     assert epochs_of(scene) == {(0, offset): 1 for offset in range(30)}
 

@@ -39,7 +39,7 @@ def places_of(scene):
 def test_a_rule_that_is_loosened_after_a_crash_loses_no_record(make_scene, spark):
     scene = make_scene()
     scene.produce(400)
-    end_at(scene, spark, "bury")
+    end_at(scene, spark, "write_dead_letters")
     before = {at_of(row) for row in oracle.rows_of(scene.table)}
     scene.options["expectations"] = LOOSER
     assert scene.drain(spark).error is None

@@ -9,7 +9,7 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder
 from tests.crashes.oracle import rows_of
 
-STEPS = ("create", "created", "write", "written", "settle", "BatchDone")
+STEPS = ("create", "created", "write", "written", "complete", "BatchDone")
 
 
 def changed(spark, place, chance):

@@ -83,9 +83,9 @@ def assert_is_the_fold(scene, spark):
     ("options", "step"),
     [
         pytest.param(UPSERT, "written", id="upsert", marks=pytest.mark.long),
-        pytest.param(HISTORY, "bury", id="history"),
+        pytest.param(HISTORY, "write_dead_letters", id="history"),
         pytest.param(HISTORY, "written", id="history, written", marks=pytest.mark.long),
-        pytest.param(UPSERT, "bury", id="upsert, bury", marks=pytest.mark.long),
+        pytest.param(UPSERT, "write_dead_letters", id="upsert, bury", marks=pytest.mark.long),
     ],
 )
 def test_stopped_after_its_commit_a_batch_is_counted_and_nothing_is_done_twice(options, step, make_scene, spark):
@@ -98,7 +98,17 @@ def test_stopped_after_its_commit_a_batch_is_counted_and_nothing_is_done_twice(o
     assert_is_the_fold(scene, spark)
 
 
-STEPS = ("created", "route", "write", "written", "dead_letters", "bury", "buried", "settle", "BatchDone")
+STEPS = (
+    "created",
+    "route",
+    "write",
+    "written",
+    "dead_letters",
+    "write_dead_letters",
+    "dead_letters_written",
+    "complete",
+    "BatchDone",
+)
 
 
 @pytest.mark.long

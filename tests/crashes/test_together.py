@@ -263,12 +263,12 @@ KILLS = [
     ("decode", 1, "both", "at once"),
     ("write", 1, "both", "at once"),
     ("written", 2, "both", "at once"),
-    ("settle", 2, "both", "at once"),
+    ("complete", 2, "both", "at once"),
     ("BatchDone", 4, "both", "at once"),
-    ("bury", 2, "both", "at once"),
+    ("write_dead_letters", 2, "both", "at once"),
     ("decode", 1, "jvm", "once writing"),
     ("written", 2, "jvm", "at once"),
-    ("buried", 3, "both", "at once"),
+    ("dead_letters_written", 3, "both", "at once"),
     ("dead_letters", 2, "both", "at once"),
     ("create", 2, "both", "at once"),
 ]
@@ -431,7 +431,7 @@ def test_what_is_written_together_is_what_each_writes_alone(max_offsets, spark, 
     carried = {}
     for way, steps in (("together", steps_together), ("alone", steps_of(tmp_path))):
         # The first flow tells of the common way, and each of its part; dead letters are judged once more.
-        carried[way] = (steps["decode"] - steps["bury"], steps["written"], steps["recover"])
+        carried[way] = (steps["decode"] - steps["write_dead_letters"], steps["written"], steps["recover"])
     written = carried["alone"][1]
     # Where no table is one for that, it is tried once.
     assert carried == {"together": (written + written // len(KINDS), written, 0), "alone": (written + 1, written, 0)}

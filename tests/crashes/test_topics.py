@@ -118,7 +118,7 @@ def test_killed_in_the_first_batch_of_a_partition_that_was_added(make_scene, chi
     assert scene.drain(spark).error is None
     scene.add_partitions(3)
     scene.produce(600, partitions=3, seed=2)
-    child = children.run(scene, own_jvm=False, kill={"on": "bury", "nth": 1, "who": "python"})
+    child = children.run(scene, own_jvm=False, kill={"on": "write_dead_letters", "nth": 1, "who": "python"})
     assert child.code == -signal.SIGKILL, child.said()
     outcome = scene.drain(spark)
     assert outcome.error is None, str(outcome.error)
@@ -197,7 +197,7 @@ def test_a_topic_that_is_recreated_between_two_batches_is_noticed(make_scene, sp
     before = scene.topic_id
 
     def recreate(event):
-        if isinstance(event, StepReached) and event.step == "settle" and len(scene.told(BatchDone)) == 1:
+        if isinstance(event, StepReached) and event.step == "complete" and len(scene.told(BatchDone)) == 1:
             scene.make_topic_anew(1)
             scene.send(*[b'{"id": 2}'] * 300)
 

@@ -107,7 +107,17 @@ def test_the_table_is_what_the_topic_comes_to(follow, make_scene, spark):
     assert_is_the_fold(scene, spark)
 
 
-STEPS = ("created", "route", "write", "written", "dead_letters", "bury", "buried", "settle", "BatchDone")
+STEPS = (
+    "created",
+    "route",
+    "write",
+    "written",
+    "dead_letters",
+    "write_dead_letters",
+    "dead_letters_written",
+    "complete",
+    "BatchDone",
+)
 
 
 @pytest.mark.long
@@ -117,7 +127,9 @@ def test_ended_at_one_step_after_the_other(steps, make_scene, end_at, spark):
     scene = make_scene(**OPTIONS, trigger={"every": "200 ms", "max_offsets": 300})
     for index, step in enumerate(steps):
         change(scene, 500, seed=index)
-        end_at(scene, step, nth=2 if step in {"bury", "buried"} else 1, follow=index % 2 == 1)
+        end_at(
+            scene, step, nth=2 if step in {"write_dead_letters", "dead_letters_written"} else 1, follow=index % 2 == 1
+        )
     outcome = scene.follow(spark)
     assert outcome.error is None, str(outcome.error)
     assert_is_the_fold(scene, spark)
@@ -257,7 +269,7 @@ def test_after_a_crash_a_looser_rule_makes_no_deletion_vanish(make_scene, spark)
     scene.send(b'{"id": 0, "v": 0, "seq": 0, "op": "T"}', b'{"id": 0, "v": "one", "seq": 5, "op": "T"}')
 
     def fail(event):
-        if isinstance(event, StepReached) and event.step == "bury":
+        if isinstance(event, StepReached) and event.step == "write_dead_letters":
             raise OSError("the machine is going down")
 
     assert scene.drain(spark, fail).error is not None
@@ -278,7 +290,7 @@ def test_after_a_crash_a_looser_rule_makes_no_record_vanish(make_scene, spark):
     reached = []
 
     def fail(event):
-        if isinstance(event, StepReached) and (event.step == "bury" or reached):
+        if isinstance(event, StepReached) and (event.step == "write_dead_letters" or reached):
             reached.append(event)
             raise OSError("the machine is going down")
 
@@ -301,7 +313,7 @@ def test_after_a_crash_no_part_of_a_row_vanishes(make_scene, spark):
     scene.send(b'{"id": 1, "v": 1, "seq": 1}', b'{"id": 1, "v": -2, "seq": 2}', b'{"id": 1, "op": "U", "seq": 3}')
 
     def fail(event):
-        if isinstance(event, StepReached) and event.step == "bury":
+        if isinstance(event, StepReached) and event.step == "write_dead_letters":
             raise OSError("the machine is going down")
 
     assert scene.drain(spark, fail).error is not None

@@ -70,7 +70,7 @@ def test_a_writer_that_lost_its_lease_writes_nothing_more(make_scene, spark):
     assert json.loads(lease.read_text())["owner"] == "another"
 
 
-@pytest.mark.parametrize("step", ["judge", "write"])
+@pytest.mark.parametrize("step", ["ledger", "write"])
 @pytest.mark.long
 def test_a_commit_of_a_writer_that_was_thought_dead_is_found_and_not_written_again(step, make_scene, spark):
     scene = make_scene(trigger={"max_offsets": 300})

@@ -141,13 +141,13 @@ def told(verdicts):
 
 @pytest.mark.long
 def test_the_verdicts_of_each_kind_of_flow(project, tmp_path):
-    found = {name: project.judge_records(name, records) for name, (records, _) in CASES.items()}
+    found = {name: project.check_records(name, records) for name, (records, _) in CASES.items()}
     assert {name: told(each) for name, each in found.items()} == {name: wanted for name, (_, wanted) in CASES.items()}
     assert not (tmp_path / "lake").exists()
 
 
 def test_a_verdict_has_the_row_in_pythons_types(project):
-    first, second, refused, *_ = project.judge_records("orders", CASES["orders"][0])
+    first, second, refused, *_ = project.check_records("orders", CASES["orders"][0])
     assert first.failed_expectations == ("round",)
     assert (second.verdict, second.failed_expectations) == ("table", ())
     assert (first.row["id"], first.row["amount"]) == (1, Decimal("12.50"))
@@ -156,7 +156,7 @@ def test_a_verdict_has_the_row_in_pythons_types(project):
     assert (second.row["kafka_topic"], second.row["kafka_partition"], second.row["kafka_offset"]) == ("orders", 0, 1)
     assert list(json.loads(second.row_json)) == list(second.row)
     assert (refused.field, refused.message, refused.row) == (None, "failed: positive", None)
-    (whole,) = project.judge_records(
+    (whole,) = project.check_records(
         "raw", [Record(b"\xff", key=b"k", timestamp=AT, topic="other", partition=3, offset=7)]
     )
     assert {name: whole.row[name] for name in ("value", "kafka_key", "kafka_timestamp", "kafka_offset")} == {
@@ -168,37 +168,37 @@ def test_a_verdict_has_the_row_in_pythons_types(project):
 
 
 def test_a_record_that_would_stop_the_flow_is_told_and_nothing_of_no_record(project):
-    stops = project.judge_records("stops", [{"id": 1}, {"id": 2}, {"id": 10}])
+    stops = project.check_records("stops", [{"id": 1}, {"id": 2}, {"id": 10}])
     assert [(each.verdict, each.message) for each in stops] == [
         ("table", None),
         ("dropped", "failed: odd"),
         ("fail", "failed: known, odd"),
     ]
-    assert project.judge_records("orders", []) == []
+    assert project.check_records("orders", []) == []
 
 
 def test_a_record_that_would_change_the_schema_is_told(project):
-    grows = project.judge_records("grows", [{"id": 1}, {"id": 1, "new": 2}])
+    grows = project.check_records("grows", [{"id": 1}, {"id": 1, "new": 2}])
     assert [each.changes_schema for each in grows] == [False, True]
 
 
 @pytest.mark.long
 def test_what_else_a_run_would_do(project):
-    stops = project.judge_records("stops", [{"id": 1}, {"id": 2}, {"id": 10}])
+    stops = project.check_records("stops", [{"id": 1}, {"id": 2}, {"id": 10}])
     assert [(each.verdict, each.message) for each in stops] == [
         ("table", None),
         ("dropped", "failed: odd"),
         ("fail", "failed: known, odd"),
     ]
-    grows = project.judge_records("grows", [{"id": 1}, {"id": 1, "new": 2}])
+    grows = project.check_records("grows", [{"id": 1}, {"id": 1, "new": 2}])
     assert [each.changes_schema for each in grows] == [False, True]
-    (keyed, delete) = project.judge_records(
+    (keyed, delete) = project.check_records(
         "canal", [CASES["canal"][0][2], {**CANAL, "type": "TRUNCATE", "data": None}]
     )
     assert (keyed.change, delete.change) == ("delete", "truncate")
-    (child,) = project.judge_records("family.two", ["line"])
+    (child,) = project.check_records("family.two", ["line"])
     assert (child.row["value"], child.row["kafka_topic"]) == ("line", "two")
-    assert project.judge_records("orders", []) == []
+    assert project.check_records("orders", []) == []
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_what_else_a_run_would_do(project):
 )
 def test_what_cannot_be_judged_is_refused_by_name(project, flow, records, error, text):
     with pytest.raises(error) as raised:
-        project.judge_records(flow, records)
+        project.check_records(flow, records)
     assert text in str(raised.value)
     assert isinstance(raised.value, RivermouthError)
 
@@ -360,6 +360,6 @@ def test_what_spark_cannot_judge_is_one_error_of_ours(project, monkeypatch, spar
         lake="./lake", kafka={"bootstrap_servers": "localhost:1"}, flows={"f": {"topics": ["t"], **flow}}
     )
     with pytest.raises(RivermouthError) as raised:
-        rivermouth.Project.from_spec(spec, base=project.base).judge_records("f", [{"id": 1}])
-    assert str(raised.value).startswith("[RECORDS_NOT_JUDGED] flow f: the records could not be judged: ")
+        rivermouth.Project.from_spec(spec, base=project.base).check_records("f", [{"id": 1}])
+    assert str(raised.value).startswith("[RECORDS_NOT_CHECKED] flow f: the records could not be judged: ")
     assert raised.value.next_step == "rivermouth validate f"

@@ -25,7 +25,7 @@ from rivermouth.engine.events import BatchDone
 from rivermouth.errors import FlowsFailed, TopicMissing
 from rivermouth.project.api import Project
 from rivermouth.project.commands import managed_session, run_flows
-from rivermouth.project.resolved.orders import DEBUG_OFFSETS
+from rivermouth.project.resolved.jobs import DEBUG_OFFSETS
 
 PROJECT = """\
 name: shop

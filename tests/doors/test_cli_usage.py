@@ -19,8 +19,8 @@ from rivermouth.cli import main as main_module
 from rivermouth.cli.main import cli, invoke
 from rivermouth.cli.output import count, plain, to_json
 from rivermouth.cli.pipelines import SettingsChoice, are_alone, meant
+from rivermouth.cli.synonyms import COMMANDS, OPTIONS
 from rivermouth.cli.text_table import columns
-from rivermouth.cli.words import COMMANDS, OPTIONS
 from rivermouth.errors import ProjectInvalid, ProjectNotFound, ProjectProblems
 from rivermouth.project.api import Project
 from rivermouth.project.file.json_schema import project_schema

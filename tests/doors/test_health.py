@@ -25,8 +25,8 @@ from rivermouth.domain.project.locations import resolve
 from rivermouth.domain.project.table_per_topic import child_of
 from rivermouth.engine.audit.audit import FlowAudit, _with_unlisted
 from rivermouth.engine.flow.failures import FailureNotes, file_of, keep_unstarted, read_failure
+from rivermouth.engine.flow.jobs import FamilyJob, FlowJob
 from rivermouth.engine.flow.lost_state import lost_at
-from rivermouth.engine.flow.orders import FamilyJob, FlowJob
 from rivermouth.engine.flow.table_per_topic import foreseen, look
 from rivermouth.engine.report.flow_status import FlowStatus
 from rivermouth.errors import ArgumentInvalid, BatchFailed, FlowBroken, LakeNotWritable, TableBusy, TopicMissing

@@ -22,7 +22,7 @@ COUNTERPARTS = {
     "run": "project.run",
     "validate": "project.validate",
     "plan": "project.plan",
-    "check-records": "project.judge_records",
+    "check-records": "project.check_records",
     "status": "project.status",
     "audit": "project.audit",
     "doctor": "project.doctor",
@@ -207,7 +207,7 @@ WRONG = {
         ARGUMENT.format("status: 'all' is no status of a dead letter", "known: discarded, open, replayed"),
     ),
     "a flow that is not there": (
-        lambda project: project.judge_records("orders", []),
+        lambda project: project.check_records("orders", []),
         "[FLOW_UNKNOWN] ...",
     ),
 }

@@ -1,4 +1,4 @@
-"""The law of sample records: what ``judge_records`` says of records is what a run makes of the same records."""
+"""The law of sample records: what ``check_records`` says of records is what a run makes of the same records."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_run_makes_of_the_same_records_what_the_verdicts_say(
     }
     (tmp_path / "rivermouth.yml").write_text(json.dumps(spec))
     project = Project.from_spec(ProjectSpec(**spec), base=tmp_path)
-    verdicts = {name: project.judge_records(name, given) for name, given in records.items()}
+    verdicts = {name: project.check_records(name, given) for name, given in records.items()}
     producer = Producer({"bootstrap.servers": servers})
     for name, given in records.items():
         for each in placed(given, "t", AT):

@@ -21,7 +21,7 @@ from rivermouth.engine.batch.shared_batch import SharedBatch
 from rivermouth.engine.events import BatchDone, SchemaKept, Warned
 from rivermouth.engine.flow.failures import FailureNotes, read_failure
 from rivermouth.engine.flow.flow_inputs import OpenSource
-from rivermouth.engine.flow.orders import FlowJob
+from rivermouth.engine.flow.jobs import FlowJob
 from rivermouth.engine.run import run_flow
 from rivermouth.engine.run.run_state import RunState
 from rivermouth.engine.schema import kept_schemas

@@ -9,7 +9,7 @@ from pyspark.sql.types import StructType
 from rivermouth.domain.project.locations import resolve
 from rivermouth.engine.events import StepReached, Warned
 from rivermouth.engine.flow.flow_inputs import OpenSource
-from rivermouth.engine.flow.orders import FlowJob
+from rivermouth.engine.flow.jobs import FlowJob
 from rivermouth.engine.open.open_flow import open_flow
 from rivermouth.engine.open.sources import source_of
 from rivermouth.engine.run.requests import Request, execute, handle_pending

@@ -27,7 +27,7 @@ from rivermouth.engine.events import (
     FlowRestarted,
     Warned,
 )
-from rivermouth.engine.flow.orders import FamilyJob, FlowJob, StartActions
+from rivermouth.engine.flow.jobs import FamilyJob, FlowJob, StartActions
 from rivermouth.engine.flow.table_per_topic import DiscoveredTables
 from rivermouth.engine.flow.table_per_topic import look as look_for_topics
 from rivermouth.engine.open.sources import source_of
@@ -39,7 +39,7 @@ from rivermouth.engine.run.supervisor import Supervisor
 from rivermouth.errors import BrokerUnreachable, TopicPatternEmpty
 from rivermouth.ports.dev.broker import Broker
 from rivermouth.ports.lake.lake_files import LocalFiles
-from rivermouth.project.resolved.orders import run_orders
+from rivermouth.project.resolved.jobs import run_jobs
 from rivermouth.spec import Flow, ProjectSpec
 
 
@@ -256,7 +256,7 @@ def test_of_two_families_that_find_one_table_one_gets_it(monkeypatch, tmp_path):
     kafka = SimpleNamespace(topics=lambda _: ["a", "b"])
     monkeypatch.setattr(workers, "files_for", lambda *_: LocalFiles())
     monkeypatch.setattr(workers, "finding", lambda *_: nullcontext(kafka))
-    outcomes = found.run(run_orders(project), keep_following=False)
+    outcomes = found.run(run_jobs(project), keep_following=False)
     assert sorted(carried) == [("a",), ("b",)]
     refused = [str(each.error).splitlines()[0] for each in outcomes if each.error]
     assert [each.partition("share")[2] for each in sorted(refused)] == [

@@ -465,7 +465,7 @@ def test_our_reader_says_what_sparks_parser_says(spark, strategy, number):
     ours = ", ".join(f"ours.c{place}" for place in range(len(schema)))
     columns = ", ".join(f"__done_{place}" for place in range(len(schema)))
     documents = read.withColumn(names.VALUE, json_fast_path.kept(spark, schema, names.VALUE))
-    judged = json_spark_columns.judged(documents, schema, ()).selectExpr(
+    judged = json_spark_columns.parse_columns(documents, schema, ()).selectExpr(
         names.OFFSET,
         f"CASE WHEN ours IS NOT NULL THEN CAST(struct({ours}) AS STRING) END",
         f"CASE WHEN __fits THEN CAST(struct({columns}) AS STRING) END",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rivermouth.engine.audit.audit import audit_flow
-from rivermouth.engine.flow.orders import FlowJob
+from rivermouth.engine.flow.jobs import FlowJob
 from rivermouth.engine.report.plan import plan_flow
 from rivermouth.errors import PlaceAmbiguous
 from rivermouth.ports.lake import mounts

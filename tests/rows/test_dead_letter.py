@@ -44,7 +44,7 @@ def a_flow(**fields):
 def letters(spark, flow, *records):
     source = [(key, value, "t", 0, offset, AT, 0, HEADERS) for offset, (key, value) in enumerate(records)]
     rows = envelope.decode(envelope.read(spark.createDataFrame(source, SOURCE)), flow)
-    rows = checks.check(partition_values.judge(conform.conform(rows, flow), flow), flow.expectations)
+    rows = checks.check(partition_values.check(conform.conform(rows, flow), flow), flow.expectations)
     return dead_letter.dead_letters(
         routing.route(rows, flow), flow, target="s.t", entry=7, topic_ids={"t": "id-of-t", "other": None}
     )
@@ -183,7 +183,7 @@ def routed_at(spark, flow, values, micros):
     source = spark.createDataFrame(rows, SOURCE.replace("timestamp timestamp", "timestamp bigint"))
     source = source.selectExpr("* EXCEPT (timestamp)", "timestamp_micros(timestamp) AS timestamp")
     rows = envelope.decode(envelope.read(source), flow)
-    rows = partition_values.judge(conform.conform(rows, flow), flow)
+    rows = partition_values.check(conform.conform(rows, flow), flow)
     return routing.route(checks.check(rows, flow.expectations), flow)
 
 

@@ -7,7 +7,7 @@ import pytest
 from rivermouth import Record, RivermouthError
 from rivermouth.engine.flow.lookup_tables import LookupTables
 from rivermouth.engine.report.plan import looked_up
-from rivermouth.project.commands.checks.sample_verdicts import judge_records
+from rivermouth.project.commands.checks.sample_verdicts import check_records
 from rivermouth.project.file.dump import to_yaml
 from rivermouth.project.resolved.resolved_project import ResolvedProject
 from rivermouth.project.resolved.static_checks import validate_static
@@ -106,7 +106,7 @@ def test_records_that_are_checked_find_rows_by_several_keys_fields_and_metadata_
     for name, told in (("shops", SHOPS), ("keys", WEIGHTS)):
         spark.createDataFrame(*told).coalesce(1).write.format("delta").save(str(tmp_path / "lake" / name))
     spec = {**project(BOTH, select=SELECT), "lake": str(tmp_path / "lake")}
-    found = judge_records(ResolvedProject.from_spec(spec), "orders", KEYED)
+    found = check_records(ResolvedProject.from_spec(spec), "orders", KEYED)
     assert [each.verdict for each in found] == ["table", "table", "dropped", "dropped"]
     assert [tuple(each.row[name] for name in ("id", "area", "weight")) for each in found[:2]] == [
         (1, "SOUTH", 11),
@@ -260,7 +260,7 @@ def test_records_that_are_checked_find_their_rows_and_plan_tells_the_version(wan
     }
     resolved = ResolvedProject.from_spec({"name": "shop", "lake": str(tmp_path / "lake"), "flows": flows})
     for missing, verdict in wanted:
-        found = judge_records(resolved, missing, [order(1, 1), order(2, 9)])
+        found = check_records(resolved, missing, [order(1, 1), order(2, 9)])
         assert [(each.verdict, each.row and each.row["tier"]) for each in found] == [
             ("table", "gold"),
             (verdict, None),

@@ -148,6 +148,6 @@ def test_blocks_grow_with_the_batch_so_that_their_number_is_bounded(offsets, siz
 )
 def test_a_flow_that_can_have_no_dead_letters_looks_for_none(actions, fields, may):
     flow = a_flow(actions, **{"format": "raw", "metadata_columns": ["kafka_offset"], **fields})
-    assert routing.may_bury(flow) == may
+    assert routing.may_dead_letter(flow) == may
     looked_for = routing.counting(flow, 1).keys() & {"blocks", "dead_mark"}
     assert looked_for == ({"blocks", "dead_mark"} if may else set())

@@ -48,12 +48,12 @@ def check_records(output: Output, flow: str, source: str, lines: str, file: str)
     Exit code 1 if a record would be a dead letter or would stop the flow.
     """
     from rivermouth.project.api import Project
-    from rivermouth.project.commands.checks.sample_verdicts import judge_records, raise_refused, read_records
+    from rivermouth.project.commands.checks.sample_verdicts import check_records, raise_refused, read_records
 
     project = Project.load(file)
     given = list(read_records(source, whole=lines == "records"))
     with hooks(output) as opened:
-        found = judge_records(project, flow, [record for _, record in given], opened)
+        found = check_records(project, flow, [record for _, record in given], opened)
     numbers = [number for number, _ in given]
     if output.json:
         for each in found:

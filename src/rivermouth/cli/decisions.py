@@ -77,7 +77,7 @@ def decision(
     from rivermouth.domain.ledger.data_loss import LossDecision
     from rivermouth.domain.ledger.ledger import EARLIEST
     from rivermouth.engine.data_loss.decide import now
-    from rivermouth.project.resolved.current_user import who
+    from rivermouth.project.resolved.current_user import current_user
 
     given = ["--accept-loss"] * bool(accept_loss) + ["--new-epoch"] * bool(new_epoch) + ["--rewind"] * bool(rewind)
     if not given:
@@ -102,7 +102,7 @@ def decision(
         if rest != _EARLIEST and not rest.isdecimal():
             raise _unreadable("--rewind", text, "orders-0:10")
         rewinds.setdefault(topic, {})[partition] = EARLIEST if rest == _EARLIEST else int(rest)
-    return LossDecision(losses, tuple(new_epoch), rewinds, who=who(), at=now(), why=why, mark=uuid.uuid4().hex)
+    return LossDecision(losses, tuple(new_epoch), rewinds, who=current_user(), at=now(), why=why, mark=uuid.uuid4().hex)
 
 
 def adoption(source: str | None, *, flows: Sequence[str], decided: bool, command: str = "run") -> Adoption | None:
@@ -115,7 +115,7 @@ def adoption(source: str | None, *, flows: Sequence[str], decided: bool, command
     from rivermouth.domain.ledger.adoption import TABLE, Adoption
     from rivermouth.domain.project.locations import location
     from rivermouth.engine.data_loss.decide import now
-    from rivermouth.project.resolved.current_user import who
+    from rivermouth.project.resolved.current_user import current_user
 
     if source is None:
         return None
@@ -131,7 +131,7 @@ def adoption(source: str | None, *, flows: Sequence[str], decided: bool, command
         raise ArgumentInvalid(argument="--adopt", detail=detail, fix=fix)
     if source != TABLE:
         source = location(source, base=Path.cwd(), environ=os.environ, setting="--adopt")
-    return Adoption(source, who=who(), at=now())
+    return Adoption(source, who=current_user(), at=now())
 
 
 def _parted(option: str, text: str, example: str) -> tuple[str, int, str]:

@@ -50,8 +50,8 @@ def ingest(output: Output, topic: str, format_: Any, file: str, *, save: bool, *
     --sink append keeps as rows. Prints what it derives from the arguments, the places above all, and then runs. With
     --save the same settings are written into a rivermouth.yml, which you can change and run again.
     """
-    from rivermouth.cli.run import carry
-    from rivermouth.engine.flow.orders import StartActions
+    from rivermouth.cli.run import run_flows
+    from rivermouth.engine.flow.jobs import StartActions
     from rivermouth.project.commands.ingest import wants_update
     from rivermouth.project.commands.schema import ingest_project
     from rivermouth.project.resolved.one_topic import derived, derived_text
@@ -72,7 +72,7 @@ def ingest(output: Output, topic: str, format_: Any, file: str, *, save: bool, *
     if not save and isinstance(root, click.Group):
         output = replace(output, hinted=without_file(root, f"rivermouth ingest {shlex.quote(topic)} ... --save"))
     update = wants_update(project, arguments["update_schema"])
-    carry(project, (), follow=project.follow, output=output, start=StartActions(update_schema=update))
+    run_flows(project, (), follow=project.follow, output=output, start=StartActions(update_schema=update))
 
 
 def write_new(path: Path, text: str) -> None:

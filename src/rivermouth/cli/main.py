@@ -41,7 +41,7 @@ from rivermouth.cli.attend import Interrupted
 from rivermouth.cli.hints import naming_file
 from rivermouth.cli.output import Output, say, say_json, to_json
 from rivermouth.cli.pipelines import flows_not_found
-from rivermouth.cli.words import meant_by, without_guesses
+from rivermouth.cli.synonyms import meant_by, without_guesses
 from rivermouth.errors import RivermouthError
 
 DONE: Final = 0

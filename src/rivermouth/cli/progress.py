@@ -13,7 +13,7 @@ from rivermouth.engine import events
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rivermouth.engine.flow.orders import FlowOutcome
+    from rivermouth.engine.flow.jobs import FlowOutcome
 
 # Texts of events that may name a command.
 _WITH_COMMANDS: Final = ("error", "message")

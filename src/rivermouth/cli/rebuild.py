@@ -35,7 +35,7 @@ def rebuild(output: Output, flow: str, file: str, *, yes: bool, why: str) -> Non
     from rivermouth.project.commands import run_flows
     from rivermouth.project.commands.rebuild import order_of
     from rivermouth.project.commands.rebuild import rebuild as make_anew
-    from rivermouth.project.resolved.current_user import who
+    from rivermouth.project.resolved.current_user import current_user
 
     project = Project.load(file)
     job = order_of(project, flow)  # what is wrong is said before anybody is asked
@@ -45,7 +45,7 @@ def rebuild(output: Output, flow: str, file: str, *, yes: bool, why: str) -> Non
     with hooks(output, shown) as given:
         try:
             done = run_interruptible(
-                lambda: make_anew(project, flow, who=who(), why=why, hooks=given), given.stop, shown.say
+                lambda: make_anew(project, flow, who=current_user(), why=why, hooks=given), given.stop, shown.say
             )
         finally:
             shown.close()

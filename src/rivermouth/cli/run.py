@@ -1,4 +1,4 @@
-"""``rivermouth run``: carry what is there, or go on until stopped."""
+"""``rivermouth run``: run_flows what is there, or go on until stopped."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from rivermouth.cli.undeclared import undeclared_text
 from rivermouth.errors import FlowBroken
 
 if TYPE_CHECKING:
-    from rivermouth.engine.flow.orders import FlowOutcome, StartActions
+    from rivermouth.engine.flow.jobs import FlowOutcome, StartActions
     from rivermouth.pipelines.selection import Selection
     from rivermouth.project.resolved.resolved_project import ResolvedProject
 
@@ -73,7 +73,7 @@ def run(
     Where Kafka no longer holds what a flow expects, it stops until somebody decides: --accept-loss, --new-epoch and
     --rewind record the decision in the table's ledger, with --why, and the flow goes on.
     """
-    from rivermouth.engine.flow.orders import StartActions
+    from rivermouth.engine.flow.jobs import StartActions
     from rivermouth.project.api import Project
 
     check_mode(follow=follow, once=once)
@@ -92,7 +92,7 @@ def run(
         raise click.UsageError(msg)
     project = Project.load(file).with_debug(debug=debug)
     start = StartActions(decision=decided, adoption=taken, update_schema=update_schema)
-    carry(project, others, follow=follow, output=output, start=start)
+    run_flows(project, others, follow=follow, output=output, start=start)
     for pipeline in pipelines:
         run_pipeline(pipeline, selected, output, follow=False)
 
@@ -108,7 +108,7 @@ def check_mode(*, follow: bool, once: bool) -> None:
         raise click.UsageError(msg)
 
 
-def carry(
+def run_flows(
     project: ResolvedProject,
     flows: Sequence[str],
     *,
@@ -124,9 +124,9 @@ def carry(
     """
     from rivermouth.cli.progress import progress
     from rivermouth.project.commands import run_flows
-    from rivermouth.project.resolved.orders import run_orders
+    from rivermouth.project.resolved.jobs import run_jobs
 
-    run_orders(project, flows, follow=follow)  # what is wrong is said before Spark is started
+    run_jobs(project, flows, follow=follow)  # what is wrong is said before Spark is started
     shown = progress(output)
     outcomes: list[FlowOutcome] = []
     with hooks(output, shown) as given:

@@ -9,11 +9,12 @@ The classes stand in the file of the room that they belong to; all can be had fr
 
 from rivermouth.errors.base import RivermouthError as RivermouthError
 from rivermouth.errors.base import first_line as first_line
+from rivermouth.errors.configuration import *
+from rivermouth.errors.environment import *
 from rivermouth.errors.kafka import *
 from rivermouth.errors.lake import *
 from rivermouth.errors.ledger import *
 from rivermouth.errors.lookups import *
-from rivermouth.errors.machine import *
 from rivermouth.errors.pipeline_settings import *
 from rivermouth.errors.pipeline_sources import *
 from rivermouth.errors.pipeline_sql import *
@@ -21,4 +22,3 @@ from rivermouth.errors.pipelines import *
 from rivermouth.errors.running import *
 from rivermouth.errors.tables import *
 from rivermouth.errors.testing import *
-from rivermouth.errors.written import *

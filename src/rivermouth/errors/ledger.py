@@ -110,10 +110,10 @@ class PartitionsFewer(RivermouthError):
     )
 
 
-class RewindDoubles(RivermouthError):
+class RewindDuplicates(RivermouthError):
     """A rewind would read records again that the table has."""
 
-    code = "REWIND_DOUBLES"
+    code = "REWIND_DUPLICATES"
     what = (
         "flow {flow}: table {table} has {rows} rows of topic {topic} partition {partition}, offsets {first} to {last}, "
         "that would be read again and be there twice; nothing was recorded"

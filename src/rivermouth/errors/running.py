@@ -61,10 +61,10 @@ class RecordsRefused(RivermouthError):
     hint = "correct the rules of flow {flow}, or what sends such records; then check again"
 
 
-class RecordsNotJudged(RivermouthError):
+class RecordsNotChecked(RivermouthError):
     """Spark could not apply a flow's rules to the records of a sample."""
 
-    code = "RECORDS_NOT_JUDGED"
+    code = "RECORDS_NOT_CHECKED"
     what = "flow {flow}: the records could not be judged: {detail}; nothing was written"
     hint = "rivermouth validate {flow}"
 

@@ -59,9 +59,9 @@ class ConnectJson(ConnectFormat, KeyFormat):
         made = (names.DATA, names.DECODED, names.UNDECLARED)
         there = [name for name in rows.columns if name in made]
         aside = {name: f"__before{name}" for name in there}
-        judged = super().decode(rows.withColumnsRenamed(aside)).drop(*made)
+        checked = super().decode(rows.withColumnsRenamed(aside)).drop(*made)
         back = {kept: name for name, kept in aside.items()}
-        return super().explain(judged).drop(names.MISFIT).withColumnsRenamed(back)
+        return super().explain(checked).drop(names.MISFIT).withColumnsRenamed(back)
 
     def for_tombstone_keys(self) -> Self:
         """The same format for the keys of records without a value, which may be plain objects too."""

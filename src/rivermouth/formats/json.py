@@ -292,18 +292,18 @@ class Json(SubjectFormat, NamedFields, InferringFormat, ArrayFormat, WrappedForm
         """
         schema = self._strict_schema()
         known = undeclared_fields.fields_tree(schema, self._evolution, REFUSED)
-        judged = T.StructType(
+        checked = T.StructType(
             [each for each in schema.fields if not undeclared_fields.is_rescued(each, self._evolution)]
         )
         texts = {"known": json.dumps(known), "exact": json.dumps(self._exact), "named": json.dumps(self._named())}
-        verdict = json_explain.explainer(judged.json(), array=self._array, forms=self._forms, **texts)
+        verdict = json_explain.explainer(checked.json(), array=self._array, forms=self._forms, **texts)
         refused = F.expr(f"CASE WHEN NOT {names.DECODED} THEN {names.VALUE} END")
         parts = {names.REASON: "reason", names.FIELD: "field", names.MESSAGE: "message"}
         told = (f"__verdict.{part} AS {name}" for name, part in parts.items())
         return rows.withColumn("__verdict", verdict(refused)).selectExpr("* EXCEPT (__verdict)", *told)
 
     def _named(self) -> Any:
-        """As ``json_reasons.explainer`` wants it: what a document must have that has none of the judged columns."""
+        """As ``json_reasons.explainer`` wants it: what a document must have that has none of the checked columns."""
         if not self.needs_declared_field:
             return None
         if self._evolution.on_new_column in KEPT:
@@ -318,10 +318,10 @@ class Json(SubjectFormat, NamedFields, InferringFormat, ArrayFormat, WrappedForm
         """
         schema = self._strict_schema()
         known = undeclared_fields.fields_tree(schema, self._evolution, _FAIL)
-        judged = T.StructType(
+        checked = T.StructType(
             [each for each in schema.fields if not undeclared_fields.is_rescued(each, self._evolution)]
         )
-        found = json_explain.finder(judged.json(), json.dumps(known), self._forms, json.dumps(self._exact))
+        found = json_explain.finder(checked.json(), json.dumps(known), self._forms, json.dumps(self._exact))
         told = rows.withColumn("__found", F.explode(found(F.col(names.VALUE))))
         return told.selectExpr(
             "* EXCEPT (__found)", f"__found.reason AS {names.REASON}", f"__found.field AS {names.FIELD}"
@@ -357,7 +357,7 @@ class _Arrays(Json):
     @property
     def _exact(self) -> dict[str, Any]:
         # Of arrays nothing is inferred; the flow's rules say so. Asked for only now: before there is a Spark, flows are
-        # judged too.
+        # checked too.
         elements = {} if self._of is None or self._of.infers else self._of._exact  # noqa: SLF001
         return {"fields": {names.ROWS: {"items": elements}}} if elements else {}
 

@@ -180,7 +180,7 @@ def conform(rows: DataFrame, flow: Flow, beside: Sequence[str] = ()) -> DataFram
         name: F.expr(names.as_sql(expression, shaped.columns)) for name, expression in derived_columns(flow).items()
     }
     shaped = shaped.withColumns(derived) if derived else shaped
-    return time_ranges.judged(shaped, made_columns(flow, shaped.columns))
+    return time_ranges.checked(shaped, made_columns(flow, shaped.columns))
 
 
 def made_columns(flow: Flow, columns: Collection[str]) -> list[str]:

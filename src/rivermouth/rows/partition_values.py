@@ -45,7 +45,7 @@ def are_judged(flow: Flow) -> bool:
     return bool(flow.table.partition_by)
 
 
-def judge(rows: DataFrame, flow: Flow) -> DataFrame:
+def check(rows: DataFrame, flow: Flow) -> DataFrame:
     """Adds ``__partition_problem`` where the flow's table has partitions: an int, null where nothing is wrong.
 
     Delta keeps partition values as text, in its log and in the names of folders. An empty text is null there, and

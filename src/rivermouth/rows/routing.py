@@ -57,7 +57,7 @@ def route(rows: DataFrame, flow: Flow) -> DataFrame:
     if flow.explosion is not None:
         cases.append(f"WHEN {names.POSITION} = {explode.NONE} THEN '{DROPPED}'")
     for action in ("fail", DEAD_LETTER, DROPPED):
-        for index, each in enumerate(flow.judgements):
+        for index, each in enumerate(flow.all_expectations):
             if each.route == action:
                 outcome = _raise(index) if action == "fail" else f"'{action}'"
                 cases.append(f"WHEN {failed_column(index)} THEN {outcome}")
@@ -87,10 +87,10 @@ def counting(flow: Flow, block_offsets: int) -> dict[str, Aggregate]:
             "exploded": f"NOT ({explode.FIRST})",
             "no_elements": f"{names.POSITION} = {explode.NONE} AND {names.ROUTE} = '{DROPPED}'",
         }
-    failed = (failed_column(index) for index in range(len(flow.judgements)))
+    failed = (failed_column(index) for index in range(len(flow.all_expectations)))
     conditions |= {name: f"{name} AND {record}" for name in failed}
     aggregates = {name: Aggregate("count_if", condition) for name, condition in conditions.items()}
-    if may_bury(flow):
+    if may_dead_letter(flow):
         aggregates["blocks"] = Aggregate("collect_set", f"CASE WHEN {dead} THEN {block_mark(block_offsets)} END")
         aggregates["dead_mark"] = mark_of(*explode.identity(flow), among=dead)
     undeclared = flow.value_format.undeclared_names()
@@ -101,9 +101,9 @@ def counting(flow: Flow, block_offsets: int) -> dict[str, Aggregate]:
     return aggregates
 
 
-def may_bury(flow: Flow) -> bool:
+def may_dead_letter(flow: Flow) -> bool:
     """Whether a record of the flow can become a dead letter."""
-    by_rule = flow.null_values == DEAD_LETTER or DEAD_LETTER in {each.route for each in flow.judgements}
+    by_rule = flow.null_values == DEAD_LETTER or DEAD_LETTER in {each.route for each in flow.all_expectations}
     by_envelope = flow.keys_are_judged or envelope.stores_timestamp(flow) or bool(derived_columns(flow) or flow.select)
     by_place = flow.keyed is not None or partition_values.are_judged(flow)
     return not flow.format.accepts_all or by_envelope or by_rule or by_place
@@ -133,7 +133,7 @@ def counted(flow: Flow, observed: Mapping[str, Any]) -> Counts:
         null_values=observed["null_values"],
         exploded=observed.get("exploded", 0),
         no_elements=observed.get("no_elements", 0),
-        expectations={each.name: observed[failed_column(i)] for i, each in enumerate(flow.judgements)},
+        expectations={each.name: observed[failed_column(i)] for i, each in enumerate(flow.all_expectations)},
         undeclared_fields=observed.get("undeclared_fields") or 0,
     )
 

@@ -70,7 +70,7 @@ def agreed(rows: DataFrame, flow: Flow, beside: Sequence[str] = ()) -> DataFrame
     record = Window.partitionBy(*names.IN_TABLE, *beside)
     if flow.keyed is not None and flow.keyed.snapshots:
         rows = snapshots.compared(rows, key_columns(flow), beside)
-    failed = (failed_column(index) for index in range(len(flow.judgements)))
+    failed = (failed_column(index) for index in range(len(flow.all_expectations)))
     problems = (names.MISFIT, names.PROBLEM, *((names.PARTITION_PROBLEM,) if partition_values.are_judged(flow) else ()))
     return rows.withColumns(
         {

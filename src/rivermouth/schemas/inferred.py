@@ -81,12 +81,12 @@ class Inferred:
     @property
     def schema(self) -> T.StructType:
         """A schema that a table can have, and that takes every document that was seen; without open fields."""
-        return settled_columns(open_fields.without_open(self.found, self.is_open))
+        return final_columns(open_fields.without_open(self.found, self.is_open))
 
     @property
     def complete(self) -> T.StructType:
         """The same with open fields as text, for a schema that does not grow."""
-        return settled_columns(self.found)
+        return final_columns(self.found)
 
     @property
     def open(self) -> tuple[open_fields.Path, ...]:
@@ -94,7 +94,7 @@ class Inferred:
         return open_fields.paths(self.found, self.is_open)
 
 
-def settled_columns(found: T.StructType) -> T.StructType:
+def final_columns(found: T.StructType) -> T.StructType:
     """``final_type`` for a whole schema."""
     return T.StructType([T.StructField(f.name, final_type(f.dataType), f.nullable, f.metadata) for f in found.fields])
 
@@ -107,7 +107,7 @@ def final_type(found: T.DataType) -> T.DataType:
         case T.StructType() if not found.fields:
             return T.MapType(T.StringType(), T.StringType())
         case T.StructType():
-            return settled_columns(found)
+            return final_columns(found)
         case T.ArrayType():
             return T.ArrayType(final_type(found.elementType))
         case T.MapType():

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from rivermouth.engine.flow.orders import FlowJob, FlowOutcome
+from rivermouth.engine.flow.jobs import FlowJob, FlowOutcome
 from rivermouth.engine.run.requests import handle_pending
 from rivermouth.engine.run.supervisor import Supervisor
 from rivermouth.errors import ArgumentInvalid, TableMissing
@@ -180,7 +180,7 @@ def _project(
 def _readable(project: ResolvedProject, flow: Flow) -> Flow:
     if flow.source is not None:
         detail = f"flow {flow.name} reads a table or snapshots, and a test gives Kafka records"
-        fix = f'project.judge_records("{flow.name}", [...]), for a flow that reads a table'
+        fix = f'project.check_records("{flow.name}", [...]), for a flow that reads a table'
         raise ArgumentInvalid(at=project.at("flows", flow.name, "source"), argument="flow", detail=detail, fix=fix)
     table = flow.table.model_copy(update={"name": ".".join(flow.table.name.split(".")[-2:])})
     changes = {

@@ -1,4 +1,4 @@
-"""What the formats of change envelopes share: rows judged column by column, and the words for what is wrong."""
+"""What the formats of change envelopes share: rows checked column by column, and the words for what is wrong."""
 
 from __future__ import annotations
 
@@ -165,8 +165,8 @@ class RowFormat(DeclaredFormat):
         kept = [*rows.columns, *self.told_columns]
         made = [f"{self._misfit(schema, reads)} AS {names.MISFIT}", f"{data} AS {names.DATA}"]
         made += (f"{sql} AS {name}" for name, sql in self.beside(schema, reads).items())
-        judged = converted.selectExpr(*map(quoted, kept), *made)
-        decoded = judged.selectExpr("*", f"{names.MISFIT} IS NULL AS {names.DECODED}")
+        checked = converted.selectExpr(*map(quoted, kept), *made)
+        decoded = checked.selectExpr("*", f"{names.MISFIT} IS NULL AS {names.DECODED}")
         row = f"CAST({self._row_text()} AS BINARY)"
         return undeclared_names.named(decoded, schema, row) if self._names_nested else decoded
 

@@ -109,5 +109,5 @@ class ConnectFormat(RowFormat):
         if not isinstance(declared, NESTED):
             yield from debezium_types.steps(read, declared, at, self._said)
             return
-        yield {f"{at}_judged": debezium_nested.judged(read, declared, f"{at}_hint", self._said)}
+        yield {f"{at}_judged": debezium_nested.checked(read, declared, f"{at}_hint", self._said)}
         yield {at: debezium_nested.value(f"{at}_judged", declared)}

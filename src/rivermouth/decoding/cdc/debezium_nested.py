@@ -1,7 +1,7 @@
 """Values inside of arrays, maps and structs, read by the same rules as columns, and by their part of the schema block.
 
-Such a column is read with variants in the place of the values that ``debezium_types`` reads. ``judged`` makes of it the
-same arrays, maps and structs with a struct for each value: ``v``, the value, and ``wrong``, the reason why it is none.
+Such a column is read with variants in the place of the values that ``debezium_types`` reads. ``checked`` makes of it
+the same arrays, maps and structs with a struct for each value: ``v``, the value, and ``wrong``, the reason why it is none.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def hint_of(hints: str, name: str) -> str:
     return f"get(filter({hints}, c -> c.field = {names.literal(name)}), 0)"
 
 
-def judged(read: str, declared: T.DataType, hint: str, said: Said, numbers: Iterator[int] | None = None) -> str:
+def checked(read: str, declared: T.DataType, hint: str, said: Said, numbers: Iterator[int] | None = None) -> str:
     """SQL of a column that was read as ``read_as`` says, with a struct of ``v`` and ``wrong`` for each value.
 
     Args:
@@ -109,59 +109,59 @@ def judged(read: str, declared: T.DataType, hint: str, said: Said, numbers: Iter
         case T.StructType():
             parts = ((f"{read}.{quoted(each.name)}", hint_of(f"{at}_hint.fields", each.name)) for each in declared)
             made = ", ".join(
-                f"{judged(part, each.dataType, its, said, numbers)} AS {quoted(each.name)}"
+                f"{checked(part, each.dataType, its, said, numbers)} AS {quoted(each.name)}"
                 for (part, its), each in zip(parts, declared.fields, strict=True)
             )
             made = f"CASE WHEN {read} IS NOT NULL THEN struct({made}) END"
             return _let({f"{at}_hint": hint}, made)
         case T.ArrayType():
-            inner = judged(at, declared.elementType, f"{at}_hint", said, numbers)
+            inner = checked(at, declared.elementType, f"{at}_hint", said, numbers)
             return _let({f"{at}_hint": f"{hint}.items"}, f"transform({read}, {at} -> {inner})")
         case T.MapType():
-            inner = judged(at, declared.valueType, f"{at}_hint", said, numbers)
+            inner = checked(at, declared.valueType, f"{at}_hint", said, numbers)
             entries = json_types.last_wins(read, at)
             return _let({f"{at}_hint": f"{hint}.values"}, f"transform_values({entries}, (k{at}, {at}) -> {inner})")
     return _leaf(read, declared, hint, at, said)
 
 
-def value(judged: str, declared: T.DataType, numbers: Iterator[int] | None = None) -> str:
-    """SQL of the values alone of what ``judged`` made."""
+def value(checked: str, declared: T.DataType, numbers: Iterator[int] | None = None) -> str:
+    """SQL of the values alone of what ``checked`` made."""
     numbers = numbers if numbers is not None else itertools.count()
     if is_hinted(declared):
         at = f"v{next(numbers)}"
         match declared:
             case T.StructType():
                 fields = (
-                    f"{value(f'{judged}.{quoted(each.name)}', each.dataType, numbers)} AS {quoted(each.name)}"
+                    f"{value(f'{checked}.{quoted(each.name)}', each.dataType, numbers)} AS {quoted(each.name)}"
                     for each in declared.fields
                 )
-                return f"CASE WHEN {judged} IS NOT NULL THEN struct({', '.join(fields)}) END"
+                return f"CASE WHEN {checked} IS NOT NULL THEN struct({', '.join(fields)}) END"
             case T.ArrayType():
-                return f"transform({judged}, {at} -> {value(at, declared.elementType, numbers)})"
+                return f"transform({checked}, {at} -> {value(at, declared.elementType, numbers)})"
             case T.MapType():
-                return f"transform_values({judged}, (k{at}, {at}) -> {value(at, declared.valueType, numbers)})"
-    return f"{judged}.v"
+                return f"transform_values({checked}, (k{at}, {at}) -> {value(at, declared.valueType, numbers)})"
+    return f"{checked}.v"
 
 
-def wrong(judged: str, declared: T.DataType, reason: str, numbers: Iterator[int] | None = None) -> str:
-    """SQL, never null: whether a value in what ``judged`` made is none for a reason."""
+def wrong(checked: str, declared: T.DataType, reason: str, numbers: Iterator[int] | None = None) -> str:
+    """SQL, never null: whether a value in what ``checked`` made is none for a reason."""
     numbers = numbers if numbers is not None else itertools.count()
     if is_hinted(declared):
         at = f"w{next(numbers)}"
         match declared:
             case T.StructType():
                 parts = [
-                    _wrong_part(f"{judged}.{quoted(each.name)}", each.dataType, each.nullable, reason, numbers)
+                    _wrong_part(f"{checked}.{quoted(each.name)}", each.dataType, each.nullable, reason, numbers)
                     for each in declared.fields
                 ]
-                return f"({judged} IS NOT NULL AND ({' OR '.join(parts)}))"
+                return f"({checked} IS NOT NULL AND ({' OR '.join(parts)}))"
             case T.ArrayType():
                 inner = _wrong_part(at, declared.elementType, declared.containsNull, reason, numbers)
-                return f"coalesce(exists({judged}, {at} -> {inner}), false)"
+                return f"coalesce(exists({checked}, {at} -> {inner}), false)"
             case T.MapType():
                 inner = _wrong_part(at, declared.valueType, declared.valueContainsNull, reason, numbers)
-                return f"coalesce(exists(map_values({judged}), {at} -> {inner}), false)"
-    return f"coalesce({judged}.wrong = '{reason}', false)"
+                return f"coalesce(exists(map_values({checked}), {at} -> {inner}), false)"
+    return f"coalesce({checked}.wrong = '{reason}', false)"
 
 
 def _wrong_part(part: str, declared: T.DataType, may_be_null: bool, reason: str, numbers: Iterator[int]) -> str:

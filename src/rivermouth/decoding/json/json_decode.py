@@ -56,24 +56,24 @@ class JsonDecoding:
         quick = None if spared else json_fast_path.row(rows.sparkSession, schema, self.exact)
         changed = quick is None
         if quick is None:
-            judged = json_spark_columns.judged(self._changed(rows, spared), schema, spared)
+            checked = json_spark_columns.parse_columns(self._changed(rows, spared), schema, spared)
             if self.exact:
-                judged = self._exactly(judged, spared)
+                checked = self._exactly(checked, spared)
         else:
             columns = (f"__row.c{place} AS __done_{place}" for place in range(len(schema.fields)))
             read = rows.select("*", quick.alias("__row"))
             flags = {"others": "false", "named": "true"}
             parts = (f"coalesce(__row.{name}, {default}) AS __{name}" for name, default in flags.items())
             told = ("__row IS NOT NULL AS __fits", *parts)
-            judged = read.selectExpr("* EXCEPT (__row)", *told, *columns)
+            checked = read.selectExpr("* EXCEPT (__row)", *told, *columns)
         if self.needs_declared_field:
-            judged = judged.withColumn("__fits", F.expr(f"__fits AND ({self._is_of_the_schema()})"))
+            checked = checked.withColumn("__fits", F.expr(f"__fits AND ({self._is_of_the_schema()})"))
         ours = ", ".join(json_spark_columns.ours(schema, spared))
         if policies.says_of_new(REFUSED) or policies.rescues:
-            return self._scanned(judged, spared, changed=changed).selectExpr(f"* EXCEPT ({ours})")
+            return self._scanned(checked, spared, changed=changed).selectExpr(f"* EXCEPT ({ours})")
         data = ", ".join(f"__done_{place} AS {quoted(field.name)}" for place, field in enumerate(schema.fields))
         decoded = f"{names.VALUE} IS NULL OR __fits AS {names.DECODED}"
-        found = judged.selectExpr(f"* EXCEPT ({ours})", decoded, f"struct({data}) AS {names.DATA}")
+        found = checked.selectExpr(f"* EXCEPT ({ours})", decoded, f"struct({data}) AS {names.DATA}")
         return found.selectExpr(f"* EXCEPT ({names.VALUE}, {_SENT})", f"{_SENT} AS {names.VALUE}") if changed else found
 
     def _is_of_the_schema(self) -> str:
@@ -87,14 +87,14 @@ class JsonDecoding:
         listed = ", ".join(map(names.literal, kept))
         return f"__named OR (__others AND coalesce(arrays_overlap({names_there}, array({listed})), true))"
 
-    def _exactly(self, judged: DataFrame, spared: set[int]) -> DataFrame:
-        """``judged`` rows, of which those do not fit that say something more exactly than a column keeps it."""
+    def _exactly(self, checked: DataFrame, spared: set[int]) -> DataFrame:
+        """``checked`` rows, of which those do not fit that say something more exactly than a column keeps it."""
         told = {column_types.name_in_json(self.schema.fields[place]) for place in spared}
         others = {name: part for name, part in self.exact["fields"].items() if name not in told}
         if not others:
-            return judged
-        exact = undeclared_fields.is_kept_exactly(judged.sparkSession, {"fields": others}, _SENT)
-        return judged.withColumn("__fits", F.col("__fits") & exact)
+            return checked
+        exact = undeclared_fields.is_kept_exactly(checked.sparkSession, {"fields": others}, _SENT)
+        return checked.withColumn("__fits", F.col("__fits") & exact)
 
     def _changed(self, rows: DataFrame, spared: set[int]) -> DataFrame:
         """The documents for Spark's parser; as they were sent in ``__sent``.
@@ -108,14 +108,14 @@ class JsonDecoding:
         if not spared:
             return found
         fitted = undeclared_fields.fitted(spark, self.schema, self.policies, names.VALUE, self.exact)
-        # What is taken out of a document is not judged any more, and must be text as well.
+        # What is taken out of a document is not checked any more, and must be text as well.
         return found.withColumn(
             names.VALUE, F.when(F.expr(json_spark_parser.TEXT_SOUND), fitted).otherwise(F.col(names.VALUE))
         )
 
-    def _scanned(self, judged: DataFrame, spared: set[int], *, changed: bool) -> DataFrame:
+    def _scanned(self, checked: DataFrame, spared: set[int], *, changed: bool) -> DataFrame:
         """Rows with ``__decoded`` and ``__data``, of which undeclared fields and misfits are told as policies say."""
-        spark, sent = judged.sparkSession, _SENT if changed else names.VALUE
+        spark, sent = checked.sparkSession, _SENT if changed else names.VALUE
         done = (
             f"CASE WHEN NOT __not_{place} THEN __done_{place} END" if place in spared else f"__done_{place}"
             for place in range(len(self.schema.fields))
@@ -134,7 +134,7 @@ class JsonDecoding:
             found["__rescued"] = undeclared_fields.rescued(spark, self.schema, self.policies, sent, misfits, self.exact)
             data.append(f"__rescued AS {quoted(column_types.RESCUED)}")
         looked = F.col("__fits") if spared else F.expr("__fits AND __others")
-        scanned = judged.withColumns({name: F.when(looked, column) for name, column in found.items()})
+        scanned = checked.withColumns({name: F.when(looked, column) for name, column in found.items()})
         complete = "__fits AND __surplus IS NULL" if "__surplus" in found else "__fits"
         return scanned.selectExpr(
             f"* EXCEPT ({', '.join([*found, names.VALUE, *([_SENT] if changed else [])])})",

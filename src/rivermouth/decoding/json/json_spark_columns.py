@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def ours(declared: T.StructType, spared: Collection[int]) -> list[str]:
-    """The columns that ``judged`` adds."""
+    """The columns that ``parse_columns`` adds."""
     return [
         "__fits",
         "__others",
@@ -30,7 +30,7 @@ def ours(declared: T.StructType, spared: Collection[int]) -> list[str]:
     ]
 
 
-def judged(rows: DataFrame, declared: T.StructType, spared: Collection[int]) -> DataFrame:
+def parse_columns(rows: DataFrame, declared: T.StructType, spared: Collection[int]) -> DataFrame:
     """``rows`` with ``__fits``, whether a document is sound and fits (not null), and its columns ``__done_0``, ...
 
     ``__others`` is true: there may be fields that are not declared. ``__named`` (not null) is whether there is one that

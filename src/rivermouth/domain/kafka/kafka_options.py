@@ -183,11 +183,11 @@ def problems(options: Mapping[str, str | float | bool]) -> Iterator[KafkaOptionR
                 option=written, reason=f"it is also here as {seen[name]!r}", fix=f"keep one: {name}"
             )
         seen[name] = written
-        judged = _judge_name(name) or (_judge_jaas(str(value)) if name == "sasl.jaas.config" else None)
-        if judged is None and name == "isolation.level" and text(value) not in ("read_committed", "read_uncommitted"):
-            judged = ("it is neither read_committed nor read_uncommitted", "isolation.level: read_committed")
-        if judged is not None:
-            yield KafkaOptionRefused(option=written, reason=judged[0], fix=judged[1])
+        problem = _name_problem(name) or (_jaas_problem(str(value)) if name == "sasl.jaas.config" else None)
+        if problem is None and name == "isolation.level" and text(value) not in ("read_committed", "read_uncommitted"):
+            problem = ("it is neither read_committed nor read_uncommitted", "isolation.level: read_committed")
+        if problem is not None:
+            yield KafkaOptionRefused(option=written, reason=problem[0], fix=problem[1])
 
 
 def checked(options: Mapping[str, str | float | bool]) -> dict[str, str]:
@@ -255,7 +255,7 @@ def text(value: str | float | bool) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _judge_name(name: str) -> tuple[str, str] | None:
+def _name_problem(name: str) -> tuple[str, str] | None:
     if name in _REFUSED:
         return _REFUSED[name]
     if name.lower() in _SOURCE_WORDS:
@@ -269,7 +269,7 @@ def _judge_name(name: str) -> tuple[str, str] | None:
     return ("Kafka's consumer has no option of this name", f"did you mean {near[0]!r}?") if near else None
 
 
-def _judge_jaas(config: str) -> tuple[str, str] | None:
+def _jaas_problem(config: str) -> tuple[str, str] | None:
     modules = ", ".join(module.rpartition(".")[2] for module in LOGIN_MODULES)
     fix = f'sasl.jaas.config: {next(iter(LOGIN_MODULES))} required username="${{USER}}" password="${{PASSWORD}}";'
     try:

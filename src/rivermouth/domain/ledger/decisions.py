@@ -40,11 +40,11 @@ def foreseen(
         RivermouthError: What would stop the run.
     """
     automatic = by_setting(entry, needed, found, at=at) if records else LossDecision()
-    ruling = rule(flow, entry, needed, found, automatic)
-    stopped = problem(flow, entry, needed, found) if ruling is None else None
+    result = rule(flow, entry, needed, found, automatic)
+    stopped = problem(flow, entry, needed, found) if result is None else None
     if stopped is not None:
         raise stopped
-    return ruling
+    return result
 
 
 def rule(
@@ -67,28 +67,28 @@ def rule(
     """
     if wanted.mark and any(each.mark == wanted.mark for each in entry.decisions):
         return None
-    ruler = LossDecisionBuilder(flow, entry, needed, found, wanted)
+    builder = LossDecisionBuilder(flow, entry, needed, found, wanted)
     for topic in wanted.epochs:
-        ruler.begin(topic)
+        builder.begin(topic)
     for topic, partition, start, end in offset_ranges.flat(wanted.losses):
-        ruler.lose(topic, partition, start, end)
+        builder.lose(topic, partition, start, end)
     for topic, parts in wanted.rewinds.items():
         for partition, offset in sorted(parts.items()):
-            ruler.rewind(topic, partition, offset, void=void)
-    if not ruler.decisions:
+            builder.rewind(topic, partition, offset, void=void)
+    if not builder.decisions:
         return None
-    left = ruler.left()
+    left = builder.left()
     if left is not None:
         raise left
     return LossDecisionResult(
-        next_offsets=ruler.next_offsets,
-        topic_ids=ruler.topic_ids,
-        decisions=tuple(ruler.decisions),
-        fresh={topic: frozenset(parts) for topic, parts in ruler.fresh.items()},
-        unread=ruler.unread,
-        unsettled=_within(entry.unsettled, ruler.unreadable),
-        again=ruler.again,
-        suspect=ruler.suspect,
+        next_offsets=builder.next_offsets,
+        topic_ids=builder.topic_ids,
+        decisions=tuple(builder.decisions),
+        fresh={topic: frozenset(parts) for topic, parts in builder.fresh.items()},
+        unread=builder.unread,
+        unsettled=_within(entry.unsettled, builder.unreadable),
+        again=builder.again,
+        suspect=builder.suspect,
     )
 
 

@@ -16,7 +16,7 @@ def dropped_by(flow: Flow, counts: Counts) -> dict[str, int]:
 
     One that several expectations drop is counted with each.
     """
-    dropping = [each.name for each in flow.judgements if each.route == _DROPPED]
+    dropping = [each.name for each in flow.all_expectations if each.route == _DROPPED]
     lookups = {each.name for each in flow.lookup}
     # What fails an expectation may go to the dead letters for another reason: it is not more than were dropped.
     most = counts.dropped - counts.null_values - counts.no_elements

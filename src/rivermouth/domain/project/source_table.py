@@ -144,7 +144,7 @@ def _of_owner(flow: Flow, owner: Flow, table: str) -> Iterator[Problem]:
 
 def _late(owner: Flow, table: str) -> Iterator[Problem]:
     """Records that a replay would bring into the table behind the reader's back."""
-    late = [f"expectation {each.name}" for each in owner.judgements if each.action == "dead_letter"]
+    late = [f"expectation {each.name}" for each in owner.all_expectations if each.action == "dead_letter"]
     late += ["null_values: dead_letter"] if owner.null_values == "dead_letter" else []
     for cause in late:
         detail = f"{table} gets dead letters of flow {owner.name} ({cause}) only when they are replayed, out of turn"

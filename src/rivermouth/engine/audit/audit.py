@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from rivermouth.domain.ledger.ledger import Entry
     from rivermouth.engine.events import Event
-    from rivermouth.engine.flow.orders import FlowJob
+    from rivermouth.engine.flow.jobs import FlowJob
     from rivermouth.engine.flow.running import FlowContext, FlowRun
     from rivermouth.ports.delta.table_ledger import TableLedger
     from rivermouth.ports.sources.protocols import OffsetSource, RecordSource
@@ -127,7 +127,7 @@ def audit_flow(spark: SparkSession, job: FlowJob) -> FlowAudit:
     # Whatever the flow reads, a record that was not committed is none.
     with reading(session, job, {**job.options, **_COMMITTED}) as (kafka, source):
         for wait_s in _WAITS_S:
-            run = _standing(session, job, kafka, source.with_headers(headers=job.flow.reads_headers))
+            run = _loaded(session, job, kafka, source.with_headers(headers=job.flow.reads_headers))
             cause = _REPLAYING
             if not (run.entry.kind in _UNFINISHED and run.position.counts is None):
                 found, cause = _audited(run), _EXPIRING
@@ -151,7 +151,7 @@ def _moved_since(ledger: TableLedger, entry: Entry) -> bool:
     return any(each.entry.kind in _MOVING and each.entry.number > then for each in later)
 
 
-def _standing(session: SparkSession, job: FlowJob, kafka: OffsetSource, source: RecordSource) -> FlowRun:
+def _loaded(session: SparkSession, job: FlowJob, kafka: OffsetSource, source: RecordSource) -> FlowRun:
     flow = resolved_schema(session, job.flow, PlacedFiles(session), job.places)
     topics, opened = kafka.topics(flow), OpenSource(kafka, source)
     inputs = FlowInputs(session, flow, job.places, opened, topics, table_shape(session, flow))

@@ -96,7 +96,7 @@ def begin(planned: Ranges, run: FlowRun) -> tuple[Ranges, Entry | None]:
         LedgerGap: Offsets before the batch are missing in the table.
         RivermouthError: A table in which the flow looks up columns cannot be used.
     """
-    run.reached("judge")
+    run.reached("ledger")
     ranges = ledger.remaining_ranges(run.flow.name, run.entry.next_offsets, planned)
     if not ranges:
         return ranges, None
@@ -132,7 +132,7 @@ def finish(
     deliver(run)
     run.reached("dead_letters")
     counts = write_dead_letters(ranges, counts, seen, run)
-    run.reached("settle")
+    run.reached("complete")
     return complete(run, ranges, counts, time.monotonic() - started, commit.merge, undeclared)
 
 
@@ -154,9 +154,9 @@ def write_dead_letters(ranges: Ranges, counts: Counts, seen: Mapping[str, Any], 
     routed = without_erased_changes(transformed(suspects, run), run, marked)
     mark = routing.mark_of(*explode.identity_of_letters(run.flow))
     letters = Observed(dead_letters_of(routed, run), {"mark": mark})
-    run.reached("bury")
+    run.reached("write_dead_letters")
     buried = run.dead_letters.write(letters.rows, run.entry)
-    run.reached("buried")
+    run.reached("dead_letters_written")
     agrees = buried == counts.dead_lettered and letters.get()["mark"] == seen["dead_mark"]
     return counts if agrees else recount(run, ranges)
 

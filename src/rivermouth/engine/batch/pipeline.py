@@ -121,8 +121,8 @@ def transform(
     )
     rows = conform.conform(rows, flow, (*beside, *told, *unwrap.columns(flow)))
     rows = partial_changes.tell(changes.tell(rows, flow), flow)
-    rows = partition_values.judge(rows, flow)
-    rows = checks.check(rows, flow.judgements)
+    rows = partition_values.check(rows, flow)
+    rows = checks.check(rows, flow.all_expectations)
     rows = split_changes.agreed(rows, flow, beside)
     return routing.route(rows, flow)
 

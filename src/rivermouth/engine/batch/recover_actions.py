@@ -31,7 +31,7 @@ def finish_replay(run: FlowRun) -> None:
     Guarantees:
         Run twice: the second time finds none. Stopped half-way: all are marked or none, and it is done again.
     """
-    standing = run.position
+    position = run.position
     letters = with_epoch(run.entry, run.dead_letters.frame().where(F.col("status") == "open"))
     keys = [*names.IN_TABLE, names.EPOCH]
     there, remembered = table_coordinates(run), remembered_coordinates(run)
@@ -44,7 +44,7 @@ def finish_replay(run: FlowRun) -> None:
         # The commit tells of versions, not of records.
         replayed = moved.count()
     else:
-        commit = run.ledger.commit_of(standing.entry, standing.version - 1)
+        commit = run.ledger.commit_of(position.entry, position.version - 1)
         replayed = 0 if commit is None else commit.rows_written or 0
     run.dead_letters.mark(moved.withColumn("new_status", F.lit("replayed")))
     run.count(ledger.Counts(replayed=replayed))
@@ -56,9 +56,9 @@ def _elements_moved(run: FlowRun, there: DataFrame, opened: DataFrame) -> DataFr
 
     A letter that is a whole record counts if rows of it came with the replay: others may have been there before.
     """
-    keys, standing = [*names.IN_TABLE, names.EPOCH], run.position
+    keys, position = [*names.IN_TABLE, names.EPOCH], run.position
     single = opened.join(there, [*keys, names.POSITION], "left_semi")
-    commit = run.ledger.commit_of(standing.entry, standing.version - 1)
+    commit = run.ledger.commit_of(position.entry, position.version - 1)
     if commit is None:
         return single
     before, after = (table_coordinates(run, version=version) for version in (commit.version - 1, commit.version))

@@ -48,9 +48,9 @@ def with_dead_letters(run: FlowRun, routed: DataFrame, held: DataFrame, counts: 
         return counts
     letters, kept = _with_vanished(run.dead_letters, run.entry, dead_letters_of(routed, run), held)
     counts += ledger.Counts(consumed=kept, dead_lettered=kept)
-    run.reached("bury")
+    run.reached("write_dead_letters")
     run.dead_letters.complete(letters, run.entry, counts.dead_lettered, run.flow.previously)
-    run.reached("buried")
+    run.reached("dead_letters_written")
     return counts
 
 

@@ -43,7 +43,7 @@ def finish_forget(run: FlowRun) -> None:
     records, request = 0, None
     if marked is not None:
         run.reached("forget_letters")
-        _bury_for_ever(run.dead_letters, marked)
+        _delete_dead_letters(run.dead_letters, marked)
         gone = (F.col(erased_records.PLACE) != erased_records.ELSEWHERE) & F.col(erased_records.CHANGE).isNull()
         found = marked.where(gone).select(*erased_records.COORDINATES).distinct()
         records = found.count()
@@ -93,7 +93,7 @@ def _path(places: FlowPlaces, mark: str) -> str:
     return f"{places.erased}/reports/{mark}.json"
 
 
-def _bury_for_ever(dead_letters: DeadLetterTable, marked: DataFrame) -> None:
+def _delete_dead_letters(dead_letters: DeadLetterTable, marked: DataFrame) -> None:
     """Deletes the dead letters among ``marked``."""
     back = {key: f"s.{name}" for name, key in names.IN_TABLE.items()}
     same = " AND ".join(f"t.{key} = {name}" for key, name in {**back, "batch": "s.batch"}.items())

@@ -69,7 +69,7 @@ def _as_merged(routed: DataFrame, run: FlowRun, ranges: Ranges) -> DataFrame:
     marked = routed.join(present, coordinates, "left")
     if run.state_lost:
         # Without the deleted keys a change that came too late looks like one that was not merged.
-        return _as_buried(marked, run)
+        return _as_dead_lettered(marked, run)
     unmerged = _unmerged(marked, run).withColumn("__unmerged", F.lit(True))
     marked = marked.join(unmerged, coordinates, "left")
     route = (
@@ -80,7 +80,7 @@ def _as_merged(routed: DataFrame, run: FlowRun, ranges: Ranges) -> DataFrame:
     return marked.withColumn(names.ROUTE, route).drop("__present", "__unmerged")
 
 
-def _as_buried(marked: DataFrame, run: FlowRun) -> DataFrame:
+def _as_dead_lettered(marked: DataFrame, run: FlowRun) -> DataFrame:
     """Judged records with the route that the dead letters tell, where they were written; else that of the rules."""
     route = F.when(F.col("__present"), routing.TABLE)
     entry, letters = run.entry, run.dead_letters

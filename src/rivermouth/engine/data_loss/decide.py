@@ -13,7 +13,7 @@ from rivermouth.domain.ledger.data_loss import KafkaState, LossDecision, problem
 from rivermouth.engine.batch.pipeline import write_entry
 from rivermouth.engine.batch.recover_actions import finish_decision
 from rivermouth.engine.batch.recovery import recount, recover
-from rivermouth.engine.data_loss.duplicates import check_doubles
+from rivermouth.engine.data_loss.duplicates import check_duplicates
 from rivermouth.engine.events import DecisionRecorded
 from rivermouth.errors import DecisionRefused, EpochColumnTaken
 from rivermouth.ports.delta import delta_ddl
@@ -63,7 +63,7 @@ def decide(run: FlowRun, topics: Mapping[str, Topic], wanted: LossDecision | Non
 
     Raises:
         DecisionRefused: The decision does not fit what is gone, or would read records again that the table has.
-        RewindDoubles: The table has rows that would be read again.
+        RewindDuplicates: The table has rows that would be read again.
         LedgerVoid: Others changed the table, and that was not decided as a whole.
         RivermouthError: What would stop the flow all the same; then nothing is recorded.
 
@@ -94,39 +94,39 @@ def now() -> str:
 def _record(run: FlowRun, found: KafkaState, wanted: LossDecision) -> None:
     """Rules on what is wanted, and records it; nothing where all of it was recorded before."""
     entry, needed = run.entry, run.position.needed
-    ruling = decisions.rule(run.flow.name, entry, needed, found, wanted, void=run.void is not None)
-    if ruling is None:
+    result = decisions.rule(run.flow.name, entry, needed, found, wanted, void=run.void is not None)
+    if result is None:
         return
-    check_doubles(run, ruling, wanted)
+    check_duplicates(run, result, wanted)
     if run.position.counts is None and not run.entry.unsettled:
         recover(run)  # not before: the side file then names the version that others made as looked at
     before = run.position
-    counts = _counts(run, ruling, wanted)
-    if ruling.fresh:
+    counts = _counts(run, result, wanted)
+    if result.fresh:
         add_epoch_column(run.context, run.view)
-    entry = ruling.entry_after(before.entry, counts)
+    entry = result.entry_after(before.entry, counts)
     run.reached("decide")
     commit = write_entry(run.context, run.position, entry)
     run.advance(entry, commit.version, report=before.report)
     run.void = None
     run.reached("decided")
     finish_decision(run)
-    for decision in ruling.decisions:
+    for decision in result.decisions:
         run.emit(DecisionRecorded(run.flow.name, entry.number, decision))
 
 
-def _counts(run: FlowRun, ruling: LossDecisionResult, wanted: LossDecision) -> Counts:
+def _counts(run: FlowRun, result: LossDecisionResult, wanted: LossDecision) -> Counts:
     """The counts of the newest entry's own batch, which is settled with it as far as Kafka still has it."""
-    standing = run.position
-    ranges = standing.entry.unsettled
-    if standing.counts is not None or not ranges:
-        return standing.counts or ledger.Counts()
+    position = run.position
+    ranges = position.entry.unsettled
+    if position.counts is not None or not ranges:
+        return position.counts or ledger.Counts()
     if run.void is None:
-        return recount(run, ranges, ruling.unsettled)
+        return recount(run, ranges, result.unsettled)
     # What others left of the batch says nothing about it: it has to be read again as a whole.
     kept: Offsets = {}
-    for topic, p, start, _end in offset_ranges.flat(offset_ranges.without(ranges, ruling.unsettled)):
-        if ruling.next_offsets.get(topic, {}).get(p, start) > start:
+    for topic, p, start, _end in offset_ranges.flat(offset_ranges.without(ranges, result.unsettled)):
+        if result.next_offsets.get(topic, {}).get(p, start) > start:
             kept.setdefault(topic, {})[p] = start
     if not kept:
         return ledger.Counts()

@@ -10,7 +10,7 @@ from rivermouth import names
 from rivermouth.domain.ledger import offset_ranges
 from rivermouth.domain.ledger.data_loss import LossDecision, rewind_text
 from rivermouth.engine.batch.pipeline import as_coordinates, rows_within, table_coordinates
-from rivermouth.errors import DecisionRefused, RewindDoubles
+from rivermouth.errors import DecisionRefused, RewindDuplicates
 from rivermouth.rows import envelope
 
 if TYPE_CHECKING:
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 _PLACE = (names.TOPIC, names.PARTITION)
 
 
-def check_doubles(run: FlowRun, ruling: LossDecisionResult, wanted: LossDecision) -> None:
+def check_duplicates(run: FlowRun, result: LossDecisionResult, wanted: LossDecision) -> None:
     """Nothing, if the table has none of the records that will be read again, or knows the newest of each key.
 
     Raises:
-        RewindDoubles: It has, in the epoch of now.
+        RewindDuplicates: It has, in the epoch of now.
         DecisionRefused: It has, or its dead letters have, from before the log was cut.
     """
-    if ruling.again and run.flow.keyed is None:
-        for row in _counted(rows_within(run, ruling.again))[:1]:
-            raise RewindDoubles(
+    if result.again and run.flow.keyed is None:
+        for row in _counted(rows_within(run, result.again))[:1]:
+            raise RewindDuplicates(
                 flow=run.flow.name,
                 table=run.places.table,
                 rows=row["rows"],
@@ -46,7 +46,7 @@ def check_doubles(run: FlowRun, ruling: LossDecisionResult, wanted: LossDecision
             )
     # A keyed table has no use for the look, where nothing was erased.
     looks = run.flow.keyed is None or run.erased.exists()
-    ranges = _readable(run.kafka, run.flow, ruling.suspect) if looks else {}
+    ranges = _readable(run.kafka, run.flow, result.suspect) if looks else {}
     found = _counted(_the_same(run, ranges)) if ranges else []
     if found:
         first, told = found[0], "" if _timestamp(run.flow) else ", as far as is known without kafka_timestamp"
@@ -57,7 +57,7 @@ def check_doubles(run: FlowRun, ruling: LossDecisionResult, wanted: LossDecision
             behind.setdefault(row[names.TOPIC], {})[row[names.PARTITION]] = row["last"] + 1
         raise DecisionRefused(
             flow=run.flow.name,
-            option=f"--rewind {rewind_text(topic, partition, ruling.suspect[topic][partition][0])}",
+            option=f"--rewind {rewind_text(topic, partition, result.suspect[topic][partition][0])}",
             detail=f"of what Kafka holds of {topic}-{partition} there, the table and its dead letters have "
             f"{first['rows']} records, offsets {first['first']} to {first['last']}{told}{erased}",
             fix=wanted.together(LossDecision(rewinds=behind)).command(run.flow.name),

@@ -18,7 +18,7 @@ from rivermouth.rows import explode
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from rivermouth.engine.flow.orders import FlowJob
+    from rivermouth.engine.flow.jobs import FlowJob
     from rivermouth.rows.dead_letter import DeadLetterFilter
 
 _KIND = ("status", "stage", "reason", "field")

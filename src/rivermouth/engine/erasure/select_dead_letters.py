@@ -96,7 +96,7 @@ def _as_text(key: Column) -> Column:
     return F.when(key.isNotNull(), F.to_json(F.struct(key.alias("key"))))
 
 
-def count_unjudged(dead_letters: DeadLetterTable, flow: Flow, chosen: DataFrame, keys: _KafkaKeys | None) -> int:
+def count_unchecked(dead_letters: DeadLetterTable, flow: Flow, chosen: DataFrame, keys: _KafkaKeys | None) -> int:
     """How many dead letters are not chosen, and have no Kafka key that rows which stay have too."""
     place = [*names.COORDINATES, "batch"]
     letters = _with_same_key(flow, dead_letters.frame().where("status <> 'replayed'")).select(*place, _SAME_KEY)

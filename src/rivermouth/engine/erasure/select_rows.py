@@ -23,7 +23,7 @@ from rivermouth.engine.batch.pipeline import (
     without_fail_policies,
 )
 from rivermouth.engine.erasure.erasure_conditions import MET, OWN, RECORD, as_place, key_columns_of, meets, of_keys
-from rivermouth.engine.erasure.select_dead_letters import chosen_letters, count_unjudged, kafka_keys, went_on
+from rivermouth.engine.erasure.select_dead_letters import chosen_letters, count_unchecked, kafka_keys, went_on
 from rivermouth.errors import ForgetRefused
 from rivermouth.ports.internals import delta_snapshot
 from rivermouth.ports.internals.expressions import columns_in
@@ -102,7 +102,9 @@ def select_for_erasure(run: FlowRun, request: ForgetRequest, ends: ExitStack) ->
     letters, unjudged = chosen_letters(run, request, kafka, records), 0
     if letters is not None:
         letters, _ = ends.enter_context(computed(letters))
-        unjudged = 0 if request.dead_letters is not None else count_unjudged(run.dead_letters, run.flow, letters, kafka)
+        unjudged = (
+            0 if request.dead_letters is not None else count_unchecked(run.dead_letters, run.flow, letters, kafka)
+        )
     records = records if letters is None else records.unionByName(letters)
     ready, counts = ends.enter_context(computed(records.distinct(), _count_letters()))
     known, in_part = _counted(ready)

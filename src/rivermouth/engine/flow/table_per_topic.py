@@ -29,7 +29,7 @@ from rivermouth.ports.lake.known_topics import begin, keep, read_kept
 
 if TYPE_CHECKING:
     from rivermouth.domain.project.table_per_topic import Kept
-    from rivermouth.engine.flow.orders import FamilyJob, FlowJob
+    from rivermouth.engine.flow.jobs import FamilyJob, FlowJob
     from rivermouth.ports.lake.lake_files import LakeFiles
     from rivermouth.spec import Flow
 

@@ -82,7 +82,7 @@ def _look_after(run: FlowRun, plan: Maintenance, *, at_once: bool) -> None:
             if report is not None:
                 run.emit(Maintained(run.flow.name, report))
         try:
-            _carry_entry(run)
+            _copy_entry(run)
         except Exception as error:
             # The next batch finds out what became of the entry.
             if has_ended(run.spark):
@@ -151,19 +151,19 @@ def _done(
     return optimize.vacuum(context.spark, reader, table, before, retain_s=retain_s)
 
 
-def _carry_entry(run: FlowRun) -> None:
+def _copy_entry(run: FlowRun) -> None:
     """Writes the newest entry of the ledger once more, before the log that holds it is cleaned.
 
     Delta keeps commits for a time only. A flow whose topics have been silent for longer than that would be left with
     the side file, which is a cache.
     """
-    standing = run.position
-    commit = delta_table.read_commit(run.files, run.places.table, standing.version)
+    position = run.position
+    commit = delta_table.read_commit(run.files, run.places.table, position.version)
     if commit is not None and (commit.committed_at or 0.0) > time.time() - maintenance.ENTRY_AGE_S:
         return
     if run.lease is not None:
         run.lease.check()
-    run.ledger.check_undisturbed(standing)
+    run.ledger.check_undisturbed(position)
     recover(run)
     before = run.position
     entry = before.entry.carried("maintenance", before.counts or Counts())

@@ -12,11 +12,11 @@ from rivermouth.engine.data_loss.decide import add_epoch_column, check_epoch_col
 from rivermouth.engine.events import FlowOpened, SchemaKept, StepReached, Warned
 from rivermouth.engine.flow.column_starts import keep_column_starts
 from rivermouth.engine.flow.flow_inputs import FlowInputs
-from rivermouth.engine.flow.orders import StartActions
+from rivermouth.engine.flow.jobs import StartActions
 from rivermouth.engine.flow.running import FlowContext, FlowRun, TableView
 from rivermouth.engine.open.adopt import adopt
 from rivermouth.engine.open.rebuild import empty
-from rivermouth.engine.open.restore_state import restore_state, settle_restored
+from rivermouth.engine.open.restore_state import complete_restored, restore_state
 from rivermouth.engine.schema.kept_schemas import SchemaHooks, SchemaUpdate, ensured
 from rivermouth.engine.table.flow_table import change_table, create_table, register_table, table_changes, table_shape
 from rivermouth.engine.table.keyed_table import column_starts, columns_left
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from rivermouth.engine.batch.shared_batch import SharedBatch
     from rivermouth.engine.events import Listener
     from rivermouth.engine.flow.flow_inputs import OpenSource
-    from rivermouth.engine.flow.orders import FlowJob
+    from rivermouth.engine.flow.jobs import FlowJob
     from rivermouth.ports.delta.table_ledger import LedgerPosition
     from rivermouth.ports.internals.delta_snapshot import TableState
     from rivermouth.ports.lake.lake_files import LakeFiles
@@ -96,7 +96,7 @@ def open_flow(
     run = load_flow(inputs, listener, even_void=bool(start.decision or start.rebuild))
     run.state_lost = state_lost
     # 4 data loss
-    _settle_data_loss(run, inputs.topics, start, created=created)
+    _resolve_data_loss(run, inputs.topics, start, created=created)
     # 5 align
     _align_table(run)
     # 6 recover
@@ -140,12 +140,12 @@ def _adopt_or_create(inputs: FlowInputs, start: StartActions, listener: Listener
     return created
 
 
-def _settle_data_loss(run: FlowRun, topics: Mapping[str, Topic], start: StartActions, *, created: bool) -> None:
+def _resolve_data_loss(run: FlowRun, topics: Mapping[str, Topic], start: StartActions, *, created: bool) -> None:
     if run.entry.epochs:
         # Whoever restored the table to before the first epoch, or dropped the column, took it away.
         add_epoch_column(run.context, run.view)
     if run.state_lost and run.void is None:
-        settle_restored(run)
+        complete_restored(run)
     if run.void is None or not start.rebuild:
         decide(run, topics, start.decision)
     check_topics(run, topics)

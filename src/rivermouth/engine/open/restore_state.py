@@ -55,7 +55,7 @@ def restore_state(
 ) -> bool:
     """Rebuilds what the table tells of the flow's deleted state, and says what is lost; whether it was deleted.
 
-    The copy of the newest ledger entry and the counts of its batch are rebuilt by ``settle_restored``.
+    The copy of the newest ledger entry and the counts of its batch are rebuilt by ``complete_restored``.
 
     Raises:
         RivermouthError: The lake cannot be read or written.
@@ -100,7 +100,7 @@ def foreseen(
     return None if columns is None else with_columns(flow, columns), True
 
 
-def settle_restored(run: FlowRun) -> None:
+def complete_restored(run: FlowRun) -> None:
     """Counts the newest entry's batch again, by the tables and by what Kafka still holds of it; tells no listener.
 
     An earlier run has told of the batch. What Kafka does not hold any more was read, so it is not lost: of that the

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from rivermouth.domain.project.source_table import SourceTable
-    from rivermouth.engine.flow.orders import FamilyJob, FlowJob
+    from rivermouth.engine.flow.jobs import FamilyJob, FlowJob
     from rivermouth.engine.flow.table_per_topic import Finder
     from rivermouth.ports.sources.protocols import OffsetSource, RecordSource
     from rivermouth.spec import Flow

@@ -129,7 +129,7 @@ def _with_ledger(
     except RivermouthError as error:
         report = replace(report, problem=report.problem or error)
     found = ledger.newest(ENTRIES + 1)
-    before = [standing.entry.next_offsets for standing in found[1:]]
+    before = [position.entry.next_offsets for position in found[1:]]
     lines = [
         LedgerLine(
             each.entry.number,

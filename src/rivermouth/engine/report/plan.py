@@ -9,9 +9,9 @@ from rivermouth.domain.ledger import decisions, ledger, offset_ranges
 from rivermouth.engine.data_loss.decide import found_of, now
 from rivermouth.engine.flow import table_per_topic
 from rivermouth.engine.flow.flow_inputs import FlowInputs, OpenSource
+from rivermouth.engine.flow.jobs import FlowJob, located
 from rivermouth.engine.flow.lookup_tables import LookupTables
 from rivermouth.engine.flow.lost_state import deleted_text
-from rivermouth.engine.flow.orders import FlowJob, located
 from rivermouth.engine.open import restore_state
 from rivermouth.engine.open.adopt import WITHOUT_EFFECT, Takeover, takeover
 from rivermouth.engine.open.open_flow import load_flow, without_effect
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from rivermouth.domain.ledger.ledger import Entry
     from rivermouth.domain.ledger.offset_ranges import Offsets, Ranges
     from rivermouth.engine.events import Event
-    from rivermouth.engine.flow.orders import Job
+    from rivermouth.engine.flow.jobs import Job
     from rivermouth.engine.flow.running import FlowRun
     from rivermouth.engine.flow.table_shape import TableShape
     from rivermouth.engine.schema.infer import Inference
@@ -167,7 +167,7 @@ def _planned(spark: SparkSession, job: FlowJob, source: OpenSource, named: FlowP
         return replace(named, start=start_text(flow), warnings=(error.message.partition("; ")[0],))
     inputs = FlowInputs(spark, flow, job.places, source, topics, shape)
     taken = _taken(inputs, job)
-    run = None if taken else _standing_still(inputs)
+    run = None if taken else _loaded(inputs)
     begun = _beginning(inputs, run, taken, state_lost=state_lost)
     ranges = offset_ranges.between(_only(begun.start, topics), kafka.resolve_ending(flow, topics))
     offsets = offset_ranges.size(ranges)
@@ -265,10 +265,10 @@ def _decided(flow: Flow, entry: Entry, needed: Offsets, found: KafkaState) -> tu
         RivermouthError: What would stop the run.
     """
     records = flow.on_data_loss == "record"
-    ruling = decisions.foreseen(flow.name, entry, needed, found, records=records, at=now())
-    if ruling is None:
+    result = decisions.foreseen(flow.name, entry, needed, found, records=records, at=now())
+    if result is None:
         return entry.next_offsets, ()
-    return ruling.next_offsets, tuple(f"{decisions.FORESEEN}: {decisions.text(each)}" for each in ruling.decisions)
+    return result.next_offsets, tuple(f"{decisions.FORESEEN}: {decisions.text(each)}" for each in result.decisions)
 
 
 def _taken(inputs: FlowInputs, job: FlowJob) -> Takeover | None:
@@ -276,7 +276,7 @@ def _taken(inputs: FlowInputs, job: FlowJob) -> Takeover | None:
     return None if job.start.adoption is None else takeover(inputs, job.start.adoption)
 
 
-def _standing_still(inputs: FlowInputs) -> FlowRun | None:
+def _loaded(inputs: FlowInputs) -> FlowRun | None:
     """The flow as a run would open it; None where there is no table yet."""
     there = delta_table.exists(PlacedFiles(inputs.spark), inputs.places.table)
     return load_flow(inputs, _nobody) if there else None

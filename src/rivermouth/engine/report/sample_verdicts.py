@@ -20,7 +20,7 @@ from rivermouth.engine.flow.lookup_tables import LookupTables
 from rivermouth.engine.schema.infer import Seen, schema_of_seen, shape_of
 from rivermouth.engine.schema.kept_schemas import look_of, resolved_schema, with_columns
 from rivermouth.engine.table.flow_table import table_shape
-from rivermouth.errors import RecordsNotJudged, SchemaNotKept, first_line
+from rivermouth.errors import RecordsNotChecked, SchemaNotKept, first_line
 from rivermouth.ports.lake.lake_files import files_for
 from rivermouth.ports.sources.given_source import COLUMNS, source_row
 from rivermouth.rows import dead_letter, envelope, explode, lookups, routing
@@ -56,7 +56,7 @@ def judged_records(
         records: No two with the same coordinates.
 
     Raises:
-        RecordsNotJudged: Spark could not judge them.
+        RecordsNotChecked: Spark could not judge them.
         RivermouthError: What is wrong with the flow, or keeps it from its schema.
 
     Guarantees:
@@ -78,7 +78,7 @@ def judged_records(
         typed = task_failures.of_flow(flow, str(error))
         if typed is not None:
             raise typed from error
-        raise RecordsNotJudged(flow=flow.name, detail=first_line(error)) from error
+        raise RecordsNotChecked(flow=flow.name, detail=first_line(error)) from error
     finally:
         tables.close()
     by_record = defaultdict(list)
@@ -115,7 +115,7 @@ def _without_fail(flow: Flow) -> Flow:
 
 def _told(routed: DataFrame, flow: Flow, columns: StructType) -> DataFrame:
     """What is told of each routed row, in a few columns with names of their own."""
-    failed = [F.when(F.col(failed_column(index)), F.lit(each.name)) for index, each in enumerate(flow.judgements)]
+    failed = [F.when(F.col(failed_column(index)), F.lit(each.name)) for index, each in enumerate(flow.all_expectations)]
     table = F.struct(*(F.col(names.quoted(name)) for name in columns.names))
     is_row = F.col(names.ROUTE) == routing.TABLE
     keyed = flow.keyed is not None
@@ -193,7 +193,9 @@ def _verdicts(
 
 def _why_dropped(row: Row, flow: Flow) -> tuple[str | None, str]:
     """Reason and message of a record that is dropped."""
-    dropping = [each.name for each in flow.judgements if each.route == routing.DROPPED and each.name in row["failed"]]
+    dropping = [
+        each.name for each in flow.all_expectations if each.route == routing.DROPPED and each.name in row["failed"]
+    ]
     missing = next((each for each in flow.lookup if each.name in dropping), None)
     if missing is not None:
         return lookups.REASON, lookups.not_found(missing)

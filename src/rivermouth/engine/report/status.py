@@ -94,7 +94,7 @@ def _flow_status(flow: Flow, places: FlowPlaces, files: LakeFiles, ask: _Ask) ->
     status = FlowStatus(flow.name, places.table, trigger_s=flow.trigger.every)
     try:
         holder = read_holder(files, places.lease_file)
-        position, problem = _standing(flow, places, files)
+        position, problem = _position(flow, places, files)
         status = replace(
             status,
             failure=read_failure(files, places.failures, flow.name),
@@ -131,7 +131,7 @@ def _flow_status(flow: Flow, places: FlowPlaces, files: LakeFiles, ask: _Ask) ->
     return status if status.code is not None else replace(status, message=_message(status, flow))
 
 
-def _standing(flow: Flow, places: FlowPlaces, files: LakeFiles) -> tuple[LedgerPosition | None, RivermouthError | None]:
+def _position(flow: Flow, places: FlowPlaces, files: LakeFiles) -> tuple[LedgerPosition | None, RivermouthError | None]:
     """Where the ledger stands, and what is wrong with it; neither where there is no table yet.
 
     Where the table's log does not tell, the side file does: it is behind by one batch at most.
@@ -199,12 +199,12 @@ def _with_kafka(status: FlowStatus, flow: Flow, position: LedgerPosition | None,
     found = KafkaState({name: topic.id for name, topic in topics.items()}, first, last, whole=whole, place=place)
     records = flow.on_data_loss == "record"
     try:
-        ruling = decisions.foreseen(flow.name, position.entry, position.needed, found, records=records, at="")
+        result = decisions.foreseen(flow.name, position.entry, position.needed, found, records=records, at="")
     except RivermouthError as error:
         return _failed(_without_lags(status), error)
-    if ruling is None:
+    if result is None:
         return status
-    said = (f"{decisions.FORESEEN}: {decisions.text(each)}" for each in ruling.decisions)
+    said = (f"{decisions.FORESEEN}: {decisions.text(each)}" for each in result.decisions)
     return replace(_without_lags(status), warnings=(*status.warnings, *said))
 
 

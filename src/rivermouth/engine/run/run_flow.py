@@ -12,7 +12,7 @@ from rivermouth.engine.batch.shared_batch import SharedBatch
 from rivermouth.engine.dead_letters import retry
 from rivermouth.engine.events import FlowRestarted, Listener, Warned
 from rivermouth.engine.flow.flow_inputs import OpenSource
-from rivermouth.engine.flow.orders import FlowJob, Job, StartActions
+from rivermouth.engine.flow.jobs import FlowJob, Job, StartActions
 from rivermouth.engine.flow.table_per_topic import PASSING
 from rivermouth.engine.maintenance.schedule import after_run, between_batches
 from rivermouth.engine.open.open_flow import open_flow

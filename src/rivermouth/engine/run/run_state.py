@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from rivermouth.domain.kafka.latest_start import LatestStart
     from rivermouth.domain.project.locations import FlowPlaces
-    from rivermouth.engine.flow.orders import FlowJob
+    from rivermouth.engine.flow.jobs import FlowJob
     from rivermouth.engine.flow.running import FlowRun
     from rivermouth.ports.lake.lake_files import LakeFiles
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from rivermouth.domain.ledger.ledger import Counts
 from rivermouth.engine.events import FlowRestarted, Listener
-from rivermouth.engine.flow.orders import FamilyJob, FlowJob, FlowOutcome, Job, again, in_order, without_error
+from rivermouth.engine.flow.jobs import FamilyJob, FlowJob, FlowOutcome, Job, again, in_order, without_error
 from rivermouth.engine.run.drain import max_offsets
 from rivermouth.engine.run.run_state import BetweenBatches, RunState
 from rivermouth.engine.run.watch import watching

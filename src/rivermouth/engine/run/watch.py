@@ -20,7 +20,7 @@ from rivermouth.ports.kafka.kafka_cluster import Kafka
 from rivermouth.ports.spark.session import has_ended
 
 if TYPE_CHECKING:
-    from rivermouth.engine.flow.orders import Job
+    from rivermouth.engine.flow.jobs import Job
     from rivermouth.engine.flow.running import FlowContext, FlowRun
 
 # A broker that is away is told after the sum of these two, and the time to find out why, at most.
@@ -120,13 +120,13 @@ class LetterWatch:
 
     def look(self) -> None:
         """Looks at what came since the last look."""
-        run, standing = self._run, self._run.position
-        if standing.counts is None or standing.entry.number == self._entry:
+        run, position = self._run, self._run.position
+        if position.counts is None or position.entry.number == self._entry:
             return
         self._looked_at = time.monotonic()
-        totals, since = standing.entry.totals + standing.counts, self._entry
+        totals, since = position.entry.totals + position.counts, self._entry
         new = totals - self._totals
-        self._entry, self._totals = standing.entry.number, totals
+        self._entry, self._totals = position.entry.number, totals
         rows = new.consumed + new.exploded
         if new.dead_lettered > MANY_DEAD_LETTERS * rows:
             reasons, place = _reasons(run.context, since), run.places.dead_letter_table

@@ -14,7 +14,7 @@ from rivermouth.domain.project import table_per_topic
 from rivermouth.engine.batch.shared_batch import SharedBatch
 from rivermouth.engine.events import BatchDone, Event, FlowFinished, Warned
 from rivermouth.engine.flow import task_failures
-from rivermouth.engine.flow.orders import FamilyJob, FlowJob, FlowOutcome, Job, located
+from rivermouth.engine.flow.jobs import FamilyJob, FlowJob, FlowOutcome, Job, located
 from rivermouth.engine.flow.table_per_topic import PASSING, look
 from rivermouth.engine.open.sources import finding
 from rivermouth.engine.run.run_flow import run_flow
@@ -91,13 +91,13 @@ class Worker(threading.Thread):
     def run(self) -> None:
         """Carries the flow to its end and tells what became of it."""
         try:
-            self._carry()
+            self._work()
         finally:
             self.ended.set()
             if self._shared is not None:
                 self._shared.leave(self._job.flow.name)
 
-    def _carry(self) -> None:
+    def _work(self) -> None:
         name = self._job.flow.name
         try:
             _wait_for(self.awaited, self._state, keep_following=self._keep_following)
@@ -192,7 +192,7 @@ class FamilyWorker(threading.Thread):
     def run(self) -> None:
         """Carries the family to its end and tells what became of it."""
         try:
-            self._carry()
+            self._work()
         except RivermouthError as error:
             self._error = located(error, self._job)
         except Exception as error:  # noqa: BLE001 - whatever it was, the other flows go on
@@ -210,7 +210,7 @@ class FamilyWorker(threading.Thread):
         """What it finds the children of."""
         return self._job
 
-    def _carry(self) -> None:
+    def _work(self) -> None:
         job, stopping = self._job, self._state.stopping
         _wait_for(self.awaited, self._state, keep_following=self._keep_following)
         least_s, most_s = LOOK_EVERY_S

@@ -273,12 +273,12 @@ class TableSource:
             places, owner = self._source.places, self._source.flow.name
             raise SourceNotMade(flow=self._reader, table=places.full_name, owner=owner, option=places.option)
         # Before the ledger is read, which judges what others did up to its own look, and so up to this version.
-        entry = self._standing().entry
+        entry = self._position().entry
         self._check_fit(entry)
         self._seen = _Seen(versions[-1], entry, self._begins(entry))
         return self._seen
 
-    def _standing(self) -> LedgerPosition:
+    def _position(self) -> LedgerPosition:
         try:
             return self._ledger.position()
         except TableForeign:

@@ -17,7 +17,7 @@ from rivermouth.ports.lake.storage_checks import check_fenced
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from rivermouth.engine.flow.orders import FlowJob
+    from rivermouth.engine.flow.jobs import FlowJob
     from rivermouth.project.commands.managed_session import RunHooks
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from rivermouth.engine.audit.audit import FlowAudit, audit_flow
 from rivermouth.project.commands.managed_session import NO_HOOKS, ManagedSession, RunHooks
+from rivermouth.project.resolved.jobs import orders
 from rivermouth.project.resolved.known_tables import where_there
-from rivermouth.project.resolved.orders import orders
 from rivermouth.project.resolved.resolved_project import ResolvedProject
 
 

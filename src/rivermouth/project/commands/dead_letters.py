@@ -14,14 +14,14 @@ from rivermouth.ports.lake.lake_files import files_for
 from rivermouth.ports.spark.session import for_flow
 from rivermouth.project.commands.as_writer import perform_as_writer
 from rivermouth.project.commands.managed_session import NO_HOOKS, ManagedSession, RunHooks
+from rivermouth.project.resolved.jobs import orders
 from rivermouth.project.resolved.known_tables import where_there
-from rivermouth.project.resolved.orders import orders
 from rivermouth.project.resolved.resolved_project import ResolvedProject
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from rivermouth.engine.flow.orders import FlowJob
+    from rivermouth.engine.flow.jobs import FlowJob
     from rivermouth.rows.dead_letter import DeadLetterFilter
 
 

@@ -21,7 +21,7 @@ from rivermouth.project.file.reading import FILE_NAME
 from rivermouth.project.resolved.resolved_project import ResolvedProject
 
 if TYPE_CHECKING:
-    from rivermouth.engine.flow.orders import FlowOutcome
+    from rivermouth.engine.flow.jobs import FlowOutcome
 
 ADDRESS: Final = "RIVERMOUTH_DEMO_KAFKA"
 """Environment variable that moves the demo's project to another broker."""

@@ -15,8 +15,8 @@ from rivermouth.ports.delta import delta_table
 from rivermouth.ports.lake.lake_files import files_for
 from rivermouth.project.commands.as_writer import perform_as_writer
 from rivermouth.project.commands.managed_session import NO_HOOKS, ManagedSession, RunHooks, check_broker
-from rivermouth.project.resolved.current_user import who
-from rivermouth.project.resolved.orders import orders
+from rivermouth.project.resolved.current_user import current_user
+from rivermouth.project.resolved.jobs import orders
 from rivermouth.project.resolved.resolved_project import ResolvedProject
 from rivermouth.project.resolved.tables import chosen_one
 
@@ -66,7 +66,7 @@ def forgotten(
     _check(table, request)
     (job,) = orders(project, [table.flow])
     check_broker(project, [job])
-    erasure = replace(request, who=who(), at=now(), mark=uuid.uuid4().hex)
+    erasure = replace(request, who=current_user(), at=now(), mark=uuid.uuid4().hex)
     with ManagedSession(project, hooks) as spark:
         if not delta_table.exists(files_for(table.location, spark), table.location):
             fix = f"rivermouth run {table.flow}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rivermouth.engine.flow.orders import FlowOutcome, StartActions
+from rivermouth.engine.flow.jobs import FlowOutcome, StartActions
 from rivermouth.errors import ArgumentInvalid
 from rivermouth.project.commands.managed_session import NO_HOOKS, RunHooks
 from rivermouth.project.commands.run_flows import run

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rivermouth.engine.events import Listener
 from rivermouth.engine.flow import task_failures
-from rivermouth.engine.flow.orders import Job
+from rivermouth.engine.flow.jobs import Job
 from rivermouth.engine.run.supervisor import Supervisor
 from rivermouth.errors import RivermouthError
 from rivermouth.ports.kafka.kafka_cluster import Kafka

@@ -12,12 +12,12 @@ from rivermouth.engine.events import Event, TableEmptied
 from rivermouth.errors import ArgumentInvalid, RebuildRefused
 from rivermouth.project.commands import run_flows
 from rivermouth.project.commands.managed_session import NO_HOOKS, RunHooks
+from rivermouth.project.resolved.jobs import orders
 from rivermouth.project.resolved.known_tables import check_one
-from rivermouth.project.resolved.orders import orders
 from rivermouth.project.resolved.resolved_project import ResolvedProject
 
 if TYPE_CHECKING:
-    from rivermouth.engine.flow.orders import FlowJob, FlowOutcome
+    from rivermouth.engine.flow.jobs import FlowJob, FlowOutcome
 
 
 @dataclass(frozen=True, slots=True)

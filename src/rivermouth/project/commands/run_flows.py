@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from rivermouth.domain.ledger import offset_ranges
 from rivermouth.domain.project import table_per_topic
 from rivermouth.engine.events import Event, FlowFailed, Listener
-from rivermouth.engine.flow.orders import FlowJob, FlowOutcome, StartActions, located
+from rivermouth.engine.flow.jobs import FlowJob, FlowOutcome, StartActions, located
 from rivermouth.engine.open.sources import check_where
 from rivermouth.engine.report.plan import FlowPlan, ahead, plan_order
 from rivermouth.engine.run.requests import handle_pending
@@ -26,13 +26,13 @@ from rivermouth.ports.lake.lake_writer import LakeWriter
 from rivermouth.ports.spark import session
 from rivermouth.project.commands.managed_session import NO_HOOKS, ManagedSession, RunHooks, check_broker
 from rivermouth.project.file.reading import raise_all
-from rivermouth.project.resolved.orders import (
+from rivermouth.project.resolved.jobs import (
     DEBUG_OFFSETS,
     check_decision,
     check_static,
     each_of,
     order_of,
-    run_orders,
+    run_jobs,
     updating,
 )
 from rivermouth.project.resolved.resolved_project import ResolvedProject
@@ -78,7 +78,7 @@ def run(
         Run twice: the second run goes on where the tables' ledgers stand. Stopped anywhere: every record is in
         the table and its dead letters once, or comes with the next run.
     """
-    chosen = run_orders(project, names, follow=follow)
+    chosen = run_jobs(project, names, follow=follow)
     if start.decision or start.adoption:
         check_decision(project, chosen)
         chosen = each_of(chosen, lambda job: job.starting(decision=start.decision, adoption=start.adoption))
@@ -188,7 +188,7 @@ def plan(
     Guarantees:
         Reads only: no table, no checkpoint, no lease is made.
     """
-    run_as = run_orders(project, names)
+    run_as = run_jobs(project, names)
     if adoption:
         check_decision(project, run_as)
     check_broker(project, run_as)

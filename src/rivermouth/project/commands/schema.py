@@ -280,7 +280,7 @@ def _topics(project: ResolvedProject, flow: Flow, hooks: RunHooks | None) -> Ite
         return
     from rivermouth.engine.open.sources import reading  # noqa: PLC0415 - loads Spark, as below
     from rivermouth.project.commands.managed_session import NO_HOOKS, ManagedSession  # noqa: PLC0415
-    from rivermouth.project.resolved.orders import orders  # noqa: PLC0415
+    from rivermouth.project.resolved.jobs import orders  # noqa: PLC0415
 
     (job,) = orders(project, [flow.name])
     with ManagedSession(project, hooks or NO_HOOKS) as spark, reading(spark, job) as (topics, _):

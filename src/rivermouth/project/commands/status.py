@@ -12,8 +12,8 @@ from rivermouth.engine.report.flow_status import FlowStatus
 from rivermouth.engine.report.status import failed_then, project_status
 from rivermouth.errors import LakeNotReadable
 from rivermouth.ports.lake.lake_reader import LakeReader
+from rivermouth.project.resolved.jobs import check_static
 from rivermouth.project.resolved.known_tables import state_of, with_children
-from rivermouth.project.resolved.orders import check_static
 from rivermouth.project.resolved.resolved_project import ResolvedProject
 
 if TYPE_CHECKING:

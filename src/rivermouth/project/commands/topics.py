@@ -16,8 +16,8 @@ from rivermouth.ports.spark.session import for_flow
 from rivermouth.project.commands.maintenance import TableRows
 from rivermouth.project.commands.managed_session import NO_HOOKS, ManagedSession, RunHooks, check_broker
 from rivermouth.project.resolved.arguments import check, checked, kinds_of, known
+from rivermouth.project.resolved.jobs import orders
 from rivermouth.project.resolved.one_topic import NEVER, IngestArguments, format_of, ingest_spec
-from rivermouth.project.resolved.orders import orders
 from rivermouth.project.resolved.static_checks import topic_problem
 from rivermouth.spec import ChangeEnvelope, Format
 

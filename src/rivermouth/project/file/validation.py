@@ -96,7 +96,7 @@ def validate_document(document: Document, file: str | None) -> tuple[ProjectSpec
     return (None if problems else spec), problems
 
 
-def words(path: Path) -> str:
+def path_text(path: Path) -> str:
     """``flows.orders.expectations[0].condition``; the root is ``the project``."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return text.lstrip(".") or "the project"
@@ -140,7 +140,7 @@ class Validator:
             if isinstance(pipeline, dict) and pipeline.get("name", name) != name:
                 path: Path = ("pipelines", name)
                 fix = f"remove name:, or write {pipeline['name']}: instead of {name}:"
-                detail = f"{words(path)}: the pipeline is also called by another name"
+                detail = f"{path_text(path)}: the pipeline is also called by another name"
                 self._invalid((*path, "name"), detail, fix)
 
     def _flow(self, path: Path, value: object) -> object:
@@ -150,7 +150,7 @@ class Validator:
         self._future(path, Flow, flow)
         if flow.get("name", path[-1]) != path[-1]:
             fix = f"remove name:, or write {flow['name']}: instead of {path[-1]}:"
-            self._invalid((*path, "name"), f"{words(path)}: the flow is also called by another name", fix)
+            self._invalid((*path, "name"), f"{path_text(path)}: the flow is also called by another name", fix)
             flow["name"] = path[-1]
         if isinstance(flow.get("table"), dict):
             flow["table"] = dict(flow["table"])
@@ -168,14 +168,14 @@ class Validator:
     def _future(self, path: Path, model: type[BaseModel], value: dict[Any, Any]) -> None:
         for key in [key for key in value if isinstance(key, str) and is_future_key(model, key)]:
             del value[key]
-            self.problems.append(NotSupported(at=self._at((*path, key)), setting=words((*path, key))))
+            self.problems.append(NotSupported(at=self._at((*path, key)), setting=path_text((*path, key))))
 
     def _kind_known(self, path: Path, family: str, value: object) -> bool:
         """Whether pydantic can judge this format or sink itself."""
         if isinstance(value, dict):
             if value.get("schema") == INFER and family == "formats" and not _can_infer(value.get("type")):
                 why = f"only JSON documents tell their columns, those of {value['type']} are declared"
-                self._invalid((*path, "schema"), f"{words(path)}.schema: {why}", _MISSING_FIXES["schema"])
+                self._invalid((*path, "schema"), f"{path_text(path)}.schema: {why}", _MISSING_FIXES["schema"])
                 return False
             path, value = (*path, "type"), value.get("type")
         if path in self._document.doubtful:
@@ -245,7 +245,7 @@ class Validator:
         elif kind == "missing":
             name = str(path[-1])
             fix = _MISSING_IN.get(path[-2:], _MISSING_FIXES.get(name, f"{name}: ..."))
-            self._invalid(path[:-1], f"{words(path[:-1])}: {name} is missing", fix)
+            self._invalid(path[:-1], f"{path_text(path[:-1])}: {name} is missing", fix)
         elif kind == "value_error":
             error = details[0]["ctx"]["error"]
             for sentence in getattr(error, "sentences", (str(error),)):
@@ -255,12 +255,12 @@ class Validator:
         elif kind == "invalid_key" or any(part == "[key]" for part in details[0]["loc"]):
             key = path[-1]
             kind_of_key = "a whole number" if details[0]["type"].startswith("int") else "text"
-            self._invalid(path, f"{words(path)}: the key is not {kind_of_key}", _key_fix(key, kind_of_key))
+            self._invalid(path, f"{path_text(path)}: the key is not {kind_of_key}", _key_fix(key, kind_of_key))
         elif kind in _BOUNDS:
             bounds = details[0].get("ctx", {})
-            self._invalid(path, f"{words(path)}: {_BOUNDS[kind].format(**bounds)}", _within(path, bounds))
+            self._invalid(path, f"{path_text(path)}: {_BOUNDS[kind].format(**bounds)}", _within(path, bounds))
         elif kind == "int_from_float":
-            self._invalid(path, f"{words(path)}: expected a whole number, found a fraction", "write a whole number")
+            self._invalid(path, f"{path_text(path)}: expected a whole number, found a fraction", "write a whole number")
         else:
             expected = [_EXPECTED.get(_stem(detail["type"]), "something else") for detail in details]
             self._mismatch(path, list(dict.fromkeys(expected)), value)
@@ -274,7 +274,7 @@ class Validator:
         if value is None and _IN_TEXT.search(key):
             # ``{schema: id bigint, amount decimal(10,2)}``: the mapping takes the commas for its own.
             fix = f"write a text with commas in quotes: {_MISSING_FIXES['schema']}"
-        self.problems.append(UnknownKey(at=self._at(path), key=key, where=words(path[:-1]), fix=fix))
+        self.problems.append(UnknownKey(at=self._at(path), key=key, where=path_text(path[:-1]), fix=fix))
 
     def _sentence(self, path: Path, sentence: str) -> None:
         """A sentence of the nouns: what failed, a separator, and the next step."""
@@ -283,17 +283,17 @@ class Validator:
         path = next(((*path, key) for start, key in _FIELD_OF.items() if start in sentence), path)
         if sentence.startswith("write "):
             value = value_at(self._document.value, path)
-            self._invalid(path, f"{words(path)}: {_found(value)} does not fit", sentence)
+            self._invalid(path, f"{path_text(path)}: {_found(value)} does not fit", sentence)
         elif parted:
-            self._invalid(path, f"{words(path)}: {parted[1]}", parted[2])
+            self._invalid(path, f"{path_text(path)}: {parted[1]}", parted[2])
         else:
-            self._invalid(path, f"{words(path)}: {sentence}", "write another value")
+            self._invalid(path, f"{path_text(path)}: {sentence}", "write another value")
 
     def _choice(self, path: Path, expected: str, value: object) -> None:
         known = [part.strip("'") for part in expected.replace(" or ", ", ").split(", ")]
         fix = did_you_mean(value, known) if isinstance(value, str) else f"known: {', '.join(known)}"
         shown = f" {value!r}" if isinstance(value, str) else ""
-        self._invalid(path, f"{words(path)}:{shown} is none of {', '.join(known)}", fix)
+        self._invalid(path, f"{path_text(path)}:{shown} is none of {', '.join(known)}", fix)
 
     def _mismatch(self, path: Path, expected: list[str], value: object) -> None:
         if path[-1:] == ("topics",):
@@ -302,7 +302,7 @@ class Validator:
         if path[-1] in _DURATIONS:
             wanted = "a duration"
         fix = _mismatch_fix(path, expected, value)
-        self._invalid(path, f"{words(path)}: expected {wanted}, found {_found(value)}", fix)
+        self._invalid(path, f"{path_text(path)}: expected {wanted}, found {_found(value)}", fix)
 
     def _invalid(self, path: Path, detail: str, fix: str) -> None:
         self.problems.append(ProjectInvalid(at=self._at(path), detail=detail, fix=fix))

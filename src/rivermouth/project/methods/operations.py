@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rivermouth.domain.project.sample_records import RecordVerdict
     from rivermouth.engine.audit.audit import FlowAudit
     from rivermouth.engine.events import Listener
-    from rivermouth.engine.flow.orders import FlowOutcome
+    from rivermouth.engine.flow.jobs import FlowOutcome
     from rivermouth.engine.report.checkpoints import CheckpointReport
     from rivermouth.engine.report.flow_status import FlowStatus
     from rivermouth.engine.report.plan import FlowPlan
@@ -65,7 +65,7 @@ class Operations(ResolvedProject):
             Run twice: the second run goes on where the tables' ledgers stand. Stopped anywhere: every record is in
             the table and its dead letters once, or comes with the next run.
         """
-        from rivermouth.engine.flow.orders import StartActions  # noqa: PLC0415
+        from rivermouth.engine.flow.jobs import StartActions  # noqa: PLC0415
         from rivermouth.project.commands import run_flows  # noqa: PLC0415
 
         outcomes = run_flows.run(
@@ -127,7 +127,7 @@ class Operations(ResolvedProject):
         return run_flows.plan(self, names, adoption=adoption)
 
     @checked
-    def judge_records(self, flow: str, records: Iterable[Any]) -> list[RecordVerdict]:
+    def check_records(self, flow: str, records: Iterable[Any]) -> list[RecordVerdict]:
         """What the rules of one flow say of sample records, without Kafka and without writing; for tests of rules.
 
         Args:
@@ -148,7 +148,7 @@ class Operations(ResolvedProject):
         """
         from rivermouth.project.commands.checks import sample_verdicts  # noqa: PLC0415
 
-        return sample_verdicts.judge_records(self, flow, records)
+        return sample_verdicts.check_records(self, flow, records)
 
     @checked
     def infer_schema(

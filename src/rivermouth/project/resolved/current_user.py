@@ -7,7 +7,7 @@ import os
 import socket
 
 
-def who() -> str:
+def current_user() -> str:
     """User and host."""
     return f"{_user()}@{socket.gethostname()}"
 

@@ -24,7 +24,7 @@ from rivermouth.errors import (
 )
 from rivermouth.names import did_you_mean
 from rivermouth.project.file.reading import raise_all
-from rivermouth.project.file.validation import words
+from rivermouth.project.file.validation import path_text
 from rivermouth.project.file.yaml_source import Path
 from rivermouth.project.resolved.resolved_project import ResolvedProject
 from rivermouth.sinks.kafka import KafkaSink
@@ -92,7 +92,7 @@ def _environment(project: ResolvedProject) -> Iterator[RivermouthError]:
     for path, text in _texts((), project.spec.model_dump()):
         if path not in resolved and _REFERENCE.search(text):
             name = next(references(text), "NAME")
-            detail = f"{words(path)}: ${{{name}}} is not resolved here, as this project was not read from a file"
+            detail = f"{path_text(path)}: ${{{name}}} is not resolved here, as this project was not read from a file"
             yield ProjectInvalid(detail=detail, fix=f"write its value: os.environ[{name!r}]")
 
 
@@ -113,14 +113,14 @@ def _flows(project: ResolvedProject) -> Iterator[RivermouthError]:
     if not flows and not project.spec.pipelines:
         yield _invalid(project, ("flows",), "the project has no flow", _A_FLOW)
     for name in sorted(flows.keys() & project.spec.pipelines.keys()):
-        detail = f"{words(('pipelines', name))}: a flow has this name too"
+        detail = f"{path_text(('pipelines', name))}: a flow has this name too"
         yield _invalid(project, ("pipelines", name), detail, "give it another name")
     for name, flow in flows.items():
         if flow.name != name:
-            detail = f"{words(('flows', name))}: the flow is also called {flow.name!r}"
+            detail = f"{path_text(('flows', name))}: the flow is also called {flow.name!r}"
             yield _invalid(project, ("flows", name), detail, "give it one name")
         if flow.previously in flows:
-            detail = f"{words(('flows', name))}: previously names {flow.previously!r}, which is still a flow"
+            detail = f"{path_text(('flows', name))}: previously names {flow.previously!r}, which is still a flow"
             yield _invalid(project, ("flows", name, "previously"), detail, "remove previously:, or the other flow")
 
 
@@ -129,7 +129,7 @@ def _kafka(project: ResolvedProject) -> Iterator[RivermouthError]:
     if wrong is not None:
         detail, instead = wrong
         path: Path = ("kafka", "bootstrap_servers")
-        yield _invalid(project, path, f"{words(path)}: {detail}", f"bootstrap_servers: {instead}")
+        yield _invalid(project, path, f"{path_text(path)}: {detail}", f"bootstrap_servers: {instead}")
     try:
         options = project.expanded_options()
     except ProjectInvalid as error:
@@ -146,7 +146,7 @@ def _spark(project: ResolvedProject) -> Iterator[RivermouthError]:
     if wrong is not None:
         path: Path = ("spark", "conf", _DRIVER_MEMORY)
         detail, fix = wrong
-        yield _invalid(project, path, f"{words(path)}: {detail}", fix)
+        yield _invalid(project, path, f"{path_text(path)}: {detail}", fix)
 
 
 def _registry(project: ResolvedProject) -> Iterator[RivermouthError]:
@@ -163,15 +163,15 @@ def _registry(project: ResolvedProject) -> Iterator[RivermouthError]:
         for key, form in (("format", flow.format), ("key_format", flow.key_format)):
             if reads_registry(form):
                 path: Path = ("flows", name, key)
-                detail = f"{words(path)}: its schemas are in a schema registry, and the project names none"
+                detail = f"{path_text(path)}: its schemas are in a schema registry, and the project names none"
                 yield _invalid(project, path, detail, fix)
         if isinstance(flow.sink, KafkaSink) and flow.sink.registry_format is not None:
             path = ("flows", name, "sink", "format")
-            detail = f"{words(path)}: its schema is in a schema registry, and the project names none"
+            detail = f"{path_text(path)}: its schema is in a schema registry, and the project names none"
             yield _invalid(project, path, detail, fix)
         if reads_registry(flow.value_format) and not reads_registry(flow.format):
             path = ("flows", name, "evolution")
-            detail = f"{words(path)}: a schema registry has the schemas of writers, and the project names none"
+            detail = f"{path_text(path)}: a schema registry has the schemas of writers, and the project names none"
             yield _invalid(project, path, detail, fix)
 
 
@@ -195,7 +195,7 @@ def _topics(project: ResolvedProject, flow: Flow) -> Iterator[RivermouthError]:
     for index, topic in enumerate(flow.topics):
         path = ("flows", flow.name, "topics", index)
         if topic in seen:
-            yield _invalid(project, path, f"{words(path)}: topic {topic!r} is there twice", "name each topic once")
+            yield _invalid(project, path, f"{path_text(path)}: topic {topic!r} is there twice", "name each topic once")
         seen.add(topic)
         yield from _topic_name(project, path, topic)
     for topic in flow.assign:
@@ -203,7 +203,7 @@ def _topics(project: ResolvedProject, flow: Flow) -> Iterator[RivermouthError]:
 
 
 def _topic_name(project: ResolvedProject, path: Path, topic: str) -> Iterator[RivermouthError]:
-    problem = topic_problem(topic, words(path))
+    problem = topic_problem(topic, path_text(path))
     if problem is not None:
         yield problem.located(project.at(*path))
 
@@ -223,11 +223,11 @@ def _assigned(project: ResolvedProject, flow: Flow) -> Iterator[RivermouthError]
         path = ("flows", flow.name, "assign", topic)
         fix = f"assign: {{{topic}: [0, 1]}}"
         if not partitions:
-            yield _invalid(project, path, f"{words(path)}: no partition is named", fix)
+            yield _invalid(project, path, f"{path_text(path)}: no partition is named", fix)
         elif min(partitions) < 0:
-            yield _invalid(project, path, f"{words(path)}: partitions are counted from 0", fix)
+            yield _invalid(project, path, f"{path_text(path)}: partitions are counted from 0", fix)
         elif len(set(partitions)) < len(partitions):
-            yield _invalid(project, path, f"{words(path)}: a partition is there twice", "name each partition once")
+            yield _invalid(project, path, f"{path_text(path)}: a partition is there twice", "name each partition once")
 
 
 def _offset_values(project: ResolvedProject, flow: Flow) -> Iterator[RivermouthError]:
@@ -238,21 +238,21 @@ def _offset_values(project: ResolvedProject, flow: Flow) -> Iterator[RivermouthE
             path = ("flows", flow.name, setting, topic)
             if known and topic not in known:
                 fix = did_you_mean(topic, known)
-                yield _invalid(project, path, f"{words(path)}: the flow does not read topic {topic!r}", fix)
+                yield _invalid(project, path, f"{path_text(path)}: the flow does not read topic {topic!r}", fix)
                 continue
             if flow.is_family and not table_per_topic.reads(flow, topic):
                 # No child would say so: each has the offsets of its own topic.
                 fix = f"name a topic that matches {flow.topic_pattern}, or leave it out"
-                yield _invalid(project, path, f"{words(path)}: the flow does not read topic {topic!r}", fix)
+                yield _invalid(project, path, f"{path_text(path)}: the flow does not read topic {topic!r}", fix)
                 continue
             for partition, offset in partitions.items():
                 here = (*path, partition)
                 if partition < 0 or partition not in (flow.assign.get(topic) or (partition,)):
-                    detail = f"{words(path)}: the flow does not read partition {partition}"
+                    detail = f"{path_text(path)}: the flow does not read partition {partition}"
                     yield _invalid(project, here, detail, "correct the partition, or assign:")
                 if offset < lowest:
                     also = "-2 is earliest, -1 latest" if lowest == -2 else "-1 is latest"  # noqa: PLR2004
-                    detail = f"{words(path)}: partition {partition} has offset {offset}"
+                    detail = f"{path_text(path)}: partition {partition} has offset {offset}"
                     yield _invalid(project, here, detail, f"write an offset from 0 on; {also}")
 
 
@@ -262,12 +262,12 @@ def _offset_order(project: ResolvedProject, flow: Flow) -> Iterator[RivermouthEr
         return
     path: Path = ("flows", flow.name, "ending_offsets")
     if start.timestamp and end.timestamp and end.timestamp < start.timestamp:
-        yield _invalid(project, path, f"{words(path)}: it is before starting_offsets", "exchange the two")
+        yield _invalid(project, path, f"{path_text(path)}: it is before starting_offsets", "exchange the two")
     for topic, partitions in end.offsets.items():
         for partition, last in partitions.items():
             first = start.offsets.get(topic, {}).get(partition, -2)
             if 0 <= last < first:
-                detail = f"{words((*path, topic))}: partition {partition} ends at {last} and starts at {first}"
+                detail = f"{path_text((*path, topic))}: partition {partition} ends at {last} and starts at {first}"
                 yield _invalid(project, (*path, topic, partition), detail, "exchange the two")
 
 
@@ -276,11 +276,11 @@ def _metadata(project: ResolvedProject, flow: Flow) -> Iterator[RivermouthError]
     seen: dict[str, str] = {}
     for metadata, column in flow.metadata_columns.items():
         if not column or _NOT_IN_COLUMNS.search(column) or column.startswith("__"):
-            detail = f"{words(path)}: {metadata} cannot be called {column!r}"
+            detail = f"{path_text(path)}: {metadata} cannot be called {column!r}"
             fix = "use letters, digits and _, and no two _ at the beginning"
             yield _invalid(project, (*path, metadata), detail, fix)
         if column.lower() in seen:
-            detail = f"{words(path)}: {seen[column.lower()]} and {metadata} are both called {column!r}"
+            detail = f"{path_text(path)}: {seen[column.lower()]} and {metadata} are both called {column!r}"
             yield _invalid(project, (*path, metadata), detail, "give each a name of its own")
         seen[column.lower()] = metadata
 
@@ -325,7 +325,7 @@ def _sources(project: ResolvedProject) -> Iterator[RivermouthError]:
             *source_table.lookup_problems(flow, flows, tables),
         ):
             path = ("flows", name, each.field)
-            yield _invalid(project, path, f"{words(path)}: {each.detail}", each.fix)
+            yield _invalid(project, path, f"{path_text(path)}: {each.detail}", each.fix)
 
 
 def _groups(project: ResolvedProject) -> Iterator[RivermouthError]:

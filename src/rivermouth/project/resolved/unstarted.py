@@ -11,7 +11,7 @@ from rivermouth.errors import RivermouthError
 from rivermouth.ports.lake.lake_writer import LakeWriter
 
 if TYPE_CHECKING:
-    from rivermouth.engine.flow.orders import Job
+    from rivermouth.engine.flow.jobs import Job
     from rivermouth.project.resolved.resolved_project import ResolvedProject
 
 TIMEOUT_S: Final = 5.0

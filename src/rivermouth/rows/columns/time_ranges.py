@@ -1,6 +1,6 @@
 """Dates and times that a flow's own expressions make: they too must be in the years 1 to 9999.
 
-What formats read is judged by them. ``select``, keys and partitions may compute others: ``date(timestamp_millis(n))``.
+What formats read is checked by them. ``select``, keys and partitions may compute others: ``date(timestamp_millis(n))``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TIME_REASON: Final = "TIME_RANGE"
 TIME_MESSAGE: Final = "its column {column} would be a date or a time that is not in the years 1 to 9999"
 
 
-def judged(shaped: DataFrame, made: Collection[str]) -> DataFrame:
+def checked(shaped: DataFrame, made: Collection[str]) -> DataFrame:
     """Conformed rows whose ``__key_valid`` is false also where one of the columns ``made`` is out of range."""
     wrong = any_of(outside(shaped.schema, made).values())
     if wrong is None:

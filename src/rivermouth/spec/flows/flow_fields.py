@@ -98,7 +98,7 @@ class FlowFields(Constructed):
         return optimize.zorder if optimize else ()
 
     @property
-    def judgements(self) -> tuple[Expectation, ...]:
+    def all_expectations(self) -> tuple[Expectation, ...]:
         """What is judged of each record: the expectations, and behind them whether each lookup finds a row."""
         actions = {"keep": "warn", "drop": "drop", "dead_letter": "dead_letter"}
         found = (

@@ -247,7 +247,7 @@ def _check_lookup(flow: FlowFields) -> None:
             )
             raise ValueError(msg)
         taken += each.columns.values()
-    called = [each.name for each in flow.judgements]
+    called = [each.name for each in flow.all_expectations]
     if twice := [each.name for each in flow.lookup if called.count(each.name) > 1]:
         msg = f"{twice[0]!r} is listed twice: list all its columns in one lookup"
         raise ValueError(msg)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 REFUSED: Final = ("dead_letter", "fail")
 
 
-def judge_records(
+def check_records(
     project: ResolvedProject, name: str, records: Iterable[Any], hooks: RunHooks = NO_HOOKS
 ) -> list[RecordVerdict]:
     """What the rules of one flow say of these records: format, schema, keys, expectations.
@@ -38,7 +38,7 @@ def judge_records(
     Raises:
         FlowUnknown: The project has none of this name.
         ArgumentInvalid: The flow reads no messages, or a record is none.
-        RecordsNotJudged: Spark could not judge them.
+        RecordsNotChecked: Spark could not judge them.
         RivermouthError: What is wrong with the flow, or keeps it from its schema.
 
     Guarantees:

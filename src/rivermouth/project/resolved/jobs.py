@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rivermouth.domain.project import table_per_topic
-from rivermouth.engine.flow.orders import FamilyJob, FlowJob, Job
+from rivermouth.engine.flow.jobs import FamilyJob, FlowJob, Job
 from rivermouth.errors import ArgumentInvalid
 from rivermouth.project.resolved.known_tables import state_of, with_children
 from rivermouth.project.resolved.resolved_project import ResolvedProject
@@ -36,7 +36,7 @@ def orders(project: ResolvedProject, names: Sequence[str] = ()) -> list[FlowJob]
     return [order_of(known, flow) for flow in known.flows(tuple(names))]
 
 
-def run_orders(project: ResolvedProject, names: Sequence[str] = (), *, follow: bool = False) -> list[Job]:
+def run_jobs(project: ResolvedProject, names: Sequence[str] = (), *, follow: bool = False) -> list[Job]:
     """The same for a run, which finds the children of families itself; of those that are named only these.
 
     Raises:
