@@ -131,7 +131,7 @@ def test_the_figures():
     good = Report(plan, Counter({("kill:write", "survived"): 2, ("retention", "refused"): 1}), rounds=4)
     good.produced, good.audited, good.kills, good.excused = 5000, 4000, 2, 7
     good.verdicts["kill:create", "missed"] = 1
-    bad = Report(Plan(5, 1, 100, ()), Counter({("kill:bury", "refused"): 1}), problem="lost", rounds=1)
+    bad = Report(Plan(5, 1, 100, ()), Counter({("kill:write_dead_letters", "refused"): 1}), problem="lost", rounds=1)
     bad.found.lost.append("one")
     bad.restarts = 1
     assert figures([good, bad]) == (

@@ -33,7 +33,7 @@ MODES = ("drain", "follow")
 VICTIMS = ("python", "both", "jvm")
 
 
-# What a killed step leaves to be recovered passes "write_dead_letters" and "dead_letters_written" first: their own turn is the second then.
+# What a killed step leaves to be recovered passes the steps of dead letters first: their own turn is the second then.
 CHAINS = (
     STEPS[:5],
     STEPS[5:10],

@@ -38,8 +38,8 @@ def test_a_rewind_is_refused_while_the_table_has_the_rows_and_reads_them_again_w
     error = decided(scene, spark, rewind=[f"{scene.topic}-0:7"]).error
     condition = f"`kafka_topic` = '{scene.topic}' AND `kafka_partition` = 0 AND `kafka_offset` BETWEEN 8 AND 18"
     assert str(error) == (
-        f"[REWIND_DUPLICATES] flow shop: table {scene.table} has 6 rows of topic {scene.topic} partition 0, offsets 8 to "
-        "18, that would be read again and be there twice; nothing was recorded\n"
+        f"[REWIND_DUPLICATES] flow shop: table {scene.table} has 6 rows of topic {scene.topic} partition 0, offsets 8 "
+        "to 18, that would be read again and be there twice; nothing was recorded\n"
         f"  hint: DELETE FROM delta.`{scene.table}` WHERE {condition}"
     )
     spark.sql(error.next_step)

@@ -85,7 +85,7 @@ def assert_is_the_fold(scene, spark):
         pytest.param(UPSERT, "written", id="upsert", marks=pytest.mark.long),
         pytest.param(HISTORY, "write_dead_letters", id="history"),
         pytest.param(HISTORY, "written", id="history, written", marks=pytest.mark.long),
-        pytest.param(UPSERT, "write_dead_letters", id="upsert, bury", marks=pytest.mark.long),
+        pytest.param(UPSERT, "write_dead_letters", id="upsert, write_dead_letters", marks=pytest.mark.long),
     ],
 )
 def test_stopped_after_its_commit_a_batch_is_counted_and_nothing_is_done_twice(options, step, make_scene, spark):

@@ -45,10 +45,10 @@ class StepReached(Event):
 
     Attributes:
         entry: Number of the newest entry in the table's ledger.
-        step: Name of the step that comes next: create (the table's first commit), created; judge, read, decode,
+        step: Name of the step that comes next: create (the table's first commit), created; ledger, read, decode,
             conform, check, route, write (the table's commit), written; deliver, sent, delivered (a transaction into the
-            topic of a Kafka sink); dead_letters, write_dead_letters (their commit), dead_letters_written, complete; recover; replay_write and
-            replay_mark; decide (the commit of a decision), decided.
+            topic of a Kafka sink); dead_letters, write_dead_letters (their commit), dead_letters_written,
+            complete; recover; replay_write and replay_mark; decide (the commit of a decision), decided.
     """
 
     entry: int

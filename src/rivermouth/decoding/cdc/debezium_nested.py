@@ -1,7 +1,7 @@
 """Values inside of arrays, maps and structs, read by the same rules as columns, and by their part of the schema block.
 
 Such a column is read with variants in the place of the values that ``debezium_types`` reads. ``checked`` makes of it
-the same arrays, maps and structs with a struct for each value: ``v``, the value, and ``wrong``, the reason why it is none.
+the same arrays, maps and structs with a struct for each value: ``v`` is the value, ``wrong`` the reason why it is none.
 """
 
 from __future__ import annotations
