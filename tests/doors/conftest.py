@@ -16,21 +16,21 @@ def orders(topic):
 
 
 @pytest.fixture
-def say_over(tmp_path, monkeypatch, capsys, broker, orders, spark):
+def echo_over(tmp_path, monkeypatch, capsys, broker, orders, spark):
     """Runs a command over a project file: exit code, what it prints, what it complains of.
 
     The text has ``{servers}`` and ``{topic}`` in it, and what else is given by name.
     """
     monkeypatch.chdir(tmp_path)
 
-    def say_over(project, *arguments, **named):
+    def echo_over(project, *arguments, **named):
         text = project.format(servers=broker.bootstrap_servers, topic=orders, **named)
         (tmp_path / "rivermouth.yml").write_text(text)
         code = invoke(list(arguments))
         out, err = capsys.readouterr()
         return code, out, err
 
-    return say_over
+    return echo_over
 
 
 @pytest.fixture

@@ -63,50 +63,50 @@ def send(broker, orders):
     return send
 
 
-def test_a_failure_is_shown_and_breaks_the_check(say_over, send, orders, tmp_path):
+def test_a_failure_is_shown_and_breaks_the_check(echo_over, send, orders, tmp_path):
     send('{"amount": 1}', '{"amount": -1}')
-    assert say_over(PROJECT, "run", action="fail")[0] == 1
+    assert echo_over(PROJECT, "run", action="fail")[0] == 1
     kept = json.loads((tmp_path / "lake/_rivermouth/failures/orders.json").read_text())
     assert (kept["flow"], kept["code"]) == ("orders", "EXPECTATION_FAILED")
-    code, out, err = say_over(PROJECT, "status", action="fail")
+    code, out, err = echo_over(PROJECT, "status", action="fail")
     assert (code, err) == (0, "")
     first, _, third, *_ = out.splitlines()
     assert re.fullmatch(r"orders: its last run failed at [\d-]{10} [\d:]{8} UTC: .*; the batch was not written", first)
     assert f"[EXPECTATION_FAILED] flow orders: expectation 'positive' failed at {orders}-0 offset 1; " in first
     assert third == "  hint: rivermouth run orders, once the record is explained; or action: dead_letter"
-    code, out, _ = say_over(PROJECT, "status", "--check", "--output", "json", action="fail")
+    code, out, _ = echo_over(PROJECT, "status", "--check", "--output", "json", action="fail")
     broken = json.loads(out)["check"]["broken"]
     assert (code, [(each["flow"], each["rule"]) for each in broken]) == (1, [("orders", "last_run")])
 
 
 @pytest.mark.long
-def test_a_failure_is_shown_until_the_flow_works_again(say_over, send, orders, tmp_path):
+def test_a_failure_is_shown_until_the_flow_works_again(echo_over, send, orders, tmp_path):
     send('{"amount": 1}', '{"amount": -1}')
-    code, _, _ = say_over(PROJECT, "run", action="fail")
+    code, _, _ = echo_over(PROJECT, "run", action="fail")
     assert code == 1
     kept = json.loads((tmp_path / "lake/_rivermouth/failures/orders.json").read_text())
     assert (kept["flow"], kept["code"]) == ("orders", "EXPECTATION_FAILED")
 
-    code, out, err = say_over(PROJECT, "status", action="fail")
+    code, out, err = echo_over(PROJECT, "status", action="fail")
     assert (code, err) == (0, "")
     message = f"[EXPECTATION_FAILED] flow orders: expectation 'positive' failed at {orders}-0 offset 1; "
     first, _, third, *_ = out.splitlines()
     assert re.fullmatch(r"orders: its last run failed at [\d-]{10} [\d:]{8} UTC: .*", first)
     assert first.endswith(f"{message}the batch was not written")
     assert third == "  hint: rivermouth run orders, once the record is explained; or action: dead_letter"
-    code, out, _ = say_over(PROJECT, "status", "--check", "--output", "json", action="fail")
+    code, out, _ = echo_over(PROJECT, "status", "--check", "--output", "json", action="fail")
     body = json.loads(out)
     assert (code, body["check"]["passed"]) == (1, False)
     assert [(each["flow"], each["rule"]) for each in body["check"]["broken"]] == [("orders", "last_run")]
     (flow,) = body["flows"]
     assert (flow["code"], flow["failure"]["code"], flow["lag"]) == (None, "EXPECTATION_FAILED", 2)
 
-    assert say_over(PROJECT, "run", action="dead_letter")[0] == 0
-    code, out, _ = say_over(PROJECT, "status", "--check", action="dead_letter")
+    assert echo_over(PROJECT, "run", action="dead_letter")[0] == 0
+    code, out, _ = echo_over(PROJECT, "status", "--check", action="dead_letter")
     assert (code, out.splitlines()[0]) == (0, "orders: up to date")
     assert out.endswith("\n\ncheck: passed\n")
     assert not (tmp_path / "lake/_rivermouth/failures/orders.json").exists()
-    code, out, _ = say_over(PROJECT, "status", "--max-dead-letters", "10%", action="dead_letter")
+    code, out, _ = echo_over(PROJECT, "status", "--max-dead-letters", "10%", action="dead_letter")
     assert (code, out.splitlines()[-2:]) == (
         1,
         [
@@ -116,23 +116,23 @@ def test_a_failure_is_shown_until_the_flow_works_again(say_over, send, orders, t
     )
 
 
-def test_many_dead_letters_are_told_loudly_by_the_run_and_by_status(say_over, send):
+def test_many_dead_letters_are_told_loudly_by_the_run_and_by_status(echo_over, send):
     send("{", "{", '{"amount": "x"}', '{"amount": -1}', '{"amount": 1000}')
-    code, out, err = say_over(PROJECT, "run", action="dead_letter")
+    code, out, err = echo_over(PROJECT, "run", action="dead_letter")
     assert code == 0
     (warning,) = [line for line in err.splitlines() if "WARNING" in line]
     assert warning.startswith("orders: WARNING: 4 of 5 records went to the dead letters: 2 ")
     assert warning.endswith("; to see them: rivermouth dead-letters show orders")
     assert out.splitlines()[-1] == "orders: 1 dropped (expectation small 1)"
-    code, out, _ = say_over(PROJECT, "status", action="dead_letter")
+    code, out, _ = echo_over(PROJECT, "status", action="dead_letter")
     assert "  so far: 5 consumed, 0 written, 1 dropped (expectation small 1), 4 dead-lettered\n" in out
     assert "  warning: 4 of 5 records are dead letters; to see them: rivermouth dead-letters show orders\n" in out
 
 
 @pytest.mark.long
-def test_many_dead_letters_are_told_loudly_and_drops_with_their_reason(say_over, send):
+def test_many_dead_letters_are_told_loudly_and_drops_with_their_reason(echo_over, send):
     send("{", "{", '{"amount": "x"}', '{"amount": -1}', '{"amount": 1000}')
-    code, out, err = say_over(PROJECT, "run", action="dead_letter")
+    code, out, err = echo_over(PROJECT, "run", action="dead_letter")
     assert code == 0
     (warning,) = [line for line in err.splitlines() if "WARNING" in line]
     assert warning.startswith("orders: WARNING: 4 of 5 records went to the dead letters: 2 ")
@@ -140,27 +140,27 @@ def test_many_dead_letters_are_told_loudly_and_drops_with_their_reason(say_over,
     assert warning.endswith("; to see them: rivermouth dead-letters show orders")
     assert out.splitlines()[-1] == "orders: 1 dropped (expectation small 1)"
     assert "1 dropped (expectation small 1)" in err
-    code, out, _ = say_over(PROJECT, "status", action="dead_letter")
+    code, out, _ = echo_over(PROJECT, "status", action="dead_letter")
     assert "  so far: 5 consumed, 0 written, 1 dropped (expectation small 1), 4 dead-lettered\n" in out
     assert "  warning: 4 of 5 records are dead letters; to see them: rivermouth dead-letters show orders\n" in out
     send(*['{"amount": 1}'] * 10, "{")
-    _, _, err = say_over(PROJECT, "run", action="dead_letter")
+    _, _, err = echo_over(PROJECT, "run", action="dead_letter")
     assert "WARNING" not in err
     send("{")
-    _, out, _ = say_over(PROJECT, "run", "--output", "json", action="dead_letter")
+    _, out, _ = echo_over(PROJECT, "run", "--output", "json", action="dead_letter")
     (event,) = [each for each in map(json.loads, out.splitlines()) if each["event"] == "dead_letters_many"]
     assert (event["flow"], event["dead_lettered"], event["consumed"]) == ("orders", 1, 1)
     assert [each["letters"] for each in event["reasons"]] == [1]
 
 
-def test_what_is_wrong_now_ends_with_1(say_over, orders):
-    code, out, _ = say_over(PROJECT.replace("[{topic}]", "[{topic}-x]"), "status", action="drop")
+def test_what_is_wrong_now_ends_with_1(echo_over, orders):
+    code, out, _ = echo_over(PROJECT.replace("[{topic}]", "[{topic}-x]"), "status", action="drop")
     assert code == 1
     assert out.startswith("orders: [TOPIC_MISSING] ")
-    code, out, _ = say_over(PROJECT.replace("{servers}", "127.0.0.1:1"), "status", action="drop")
+    code, out, _ = echo_over(PROJECT.replace("{servers}", "127.0.0.1:1"), "status", action="drop")
     assert code == 1
     assert out.startswith("orders: [BROKER_UNREACHABLE] ")
-    code, out, _ = say_over(PROJECT, "status", action="drop")
+    code, out, _ = echo_over(PROJECT, "status", action="drop")
     assert code == 0
     assert out.startswith("orders: never ran")
 
@@ -408,24 +408,24 @@ def carried(out):
 
 
 @pytest.mark.long
-def test_a_deleted_folder_of_state_is_noticed_and_rebuilt_from_the_tables(say_over, send, broker, orders, tmp_path):
+def test_a_deleted_folder_of_state_is_noticed_and_rebuilt_from_the_tables(echo_over, send, broker, orders, tmp_path):
     state = tmp_path / "lake/_rivermouth"
     send('{"id": 1, "v": 1, "s": 1}', '{"id": 1, "v": 4, "s": 5}', '{"id": 2, "v": 2, "s": 1, "w": {"x": 1}}')
-    assert say_over(STATE, "run")[0] == 0
+    assert echo_over(STATE, "run")[0] == 0
     # The newest batch has a change that came too late for its key, a dead letter, and a record that is dropped.
     send('{"id": 1, "v": 7, "s": 3}', '{"id": 3, "v": 9, "s": 1}', '{"id": 0, "v": 3, "s": 1}')
-    assert say_over(STATE, "run")[0] == 0
-    before = json.loads(say_over(STATE, "status", "--output", "json")[1])["flows"]
+    assert echo_over(STATE, "run")[0] == 0
+    before = json.loads(echo_over(STATE, "status", "--output", "json")[1])["flows"]
     schema = json.loads((state / "schemas/found/00001.json").read_text())["schema"]
     shutil.rmtree(state)
 
-    _, out, _ = say_over(STATE, "status")
+    _, out, _ = echo_over(STATE, "status")
     assert out.count(f"  warning: {state} was deleted or emptied: the next run rebuilds what the table tells\n") == 4
-    _, out, err = say_over(STATE, "plan", "found")
+    _, out, err = echo_over(STATE, "plan", "found")
     assert f"  warning: {state} was deleted or emptied: the next run rebuilds what the table tells\n" in out, err
     assert "inferred" not in out
     send('{"id": 4, "v": 1, "s": 1, "w": {"x": 2}, "y": true}')
-    code, out, err = say_over(STATE, "run")
+    code, out, err = echo_over(STATE, "run")
     assert code == 0
     lost = {"kept": "nothing", "found": "nothing", "refused": "nothing", "newest": KEYS}
     rebuilt = {**dict.fromkeys(lost, COUNTED), "found": f"{COUNTED}; the schema, from the table's columns"}
@@ -442,20 +442,20 @@ def test_a_deleted_folder_of_state_is_noticed_and_rebuilt_from_the_tables(say_ov
     assert [(each["name"], each["type"]) for each in again["fields"]] == [
         (each["name"], each["type"]) for each in schema["fields"]
     ]
-    statuses = json.loads(say_over(STATE, "status", "--output", "json")[1])["flows"]
+    statuses = json.loads(echo_over(STATE, "status", "--output", "json")[1])["flows"]
     for one, two in zip(before, statuses, strict=True):
         sums = sums_of(two)
         more = {"consumed": 1, "written": one["flow"] != "newest", "merged": one["flow"] == "newest"}
         assert sums == {name: one["totals"][name] + more.get(name, 0) for name in sums}, one["flow"]
         assert two["totals"]["expectations"] == one["totals"]["expectations"]
         assert (two["state_lost"] or {}).get("lost") == (["deleted_keys"] if two["flow"] == "newest" else None)
-    letters = json.loads(say_over(STATE, "dead-letters", "list", "--output", "json")[1])["dead_letters"]
+    letters = json.loads(echo_over(STATE, "dead-letters", "list", "--output", "json")[1])["dead_letters"]
     assert [(each["flow"], each["letters"]) for each in letters] == [("refused", 1)]
     rows = {each["id"]: each for each in rows_of(tmp_path / "lake/silver/newest")}
     assert {key: row["v"] for key, row in rows.items()} == {0: 3, 2: 2, 3: 9, 4: 1}
     (grown,) = [each for each in rows_of(tmp_path / "lake/silver/found") if each["id"] == 4]
     assert (grown["w"], grown["y"]) == ({"x": 2}, True)
-    code, out, _ = say_over(STATE, "audit")
+    code, out, _ = echo_over(STATE, "audit")
     assert code == 0, out
 
     # Kafka has no record of the newest batch any more: what the tables have of it counts, and no flow stops.
@@ -463,7 +463,7 @@ def test_a_deleted_folder_of_state_is_noticed_and_rebuilt_from_the_tables(say_ov
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     admin.delete_records([place])[place].result(30)
     shutil.rmtree(state)
-    code, out, err = say_over(STATE, "run", "--output", "json")
+    code, out, err = echo_over(STATE, "run", "--output", "json")
     assert (code, carried(out)) == (0, dict.fromkeys(lost, (0, 0, 0, 0, 0))), err
     said = [each for each in map(json.loads, out.splitlines()) if each["event"] == "state_lost"]
     assert {each["flow"]: (each["entry"], each["lost"]) for each in said} == {
@@ -471,9 +471,9 @@ def test_a_deleted_folder_of_state_is_noticed_and_rebuilt_from_the_tables(say_ov
         "newest": (3, ["deleted_keys"]),
     }
     totals = {each["flow"]: sums_of(each) for each in statuses}
-    for each in json.loads(say_over(STATE, "status", "--output", "json")[1])["flows"]:
+    for each in json.loads(echo_over(STATE, "status", "--output", "json")[1])["flows"]:
         assert (sums_of(each), each["warnings"], each["lag"]) == (totals[each["flow"]], [], 0)
-    _, out, _ = say_over(STATE, "status", "newest")
+    _, out, _ = echo_over(STATE, "status", "newest")
     assert re.search(rf"  lost with deleted state at [\d-]+ [\d:]+ UTC, ledger entry 3: {re.escape(KEYS)}\n", out)
 
 

@@ -25,11 +25,11 @@ SINK = "keys: id, sequence_by: seq, apply_as_deletes: op = 'D', except_columns: 
 
 
 @pytest.fixture
-def say(say_over):
+def say(echo_over):
     """Runs a command over a project whose flow has this sink: exit code, what it prints, what it complains of."""
 
     def say(sink, *arguments, kind="history", schema=SCHEMA, expectations=""):
-        return say_over(PROJECT, *arguments, sink=sink, kind=kind, schema=schema, expectations=expectations)
+        return echo_over(PROJECT, *arguments, sink=sink, kind=kind, schema=schema, expectations=expectations)
 
     return say
 

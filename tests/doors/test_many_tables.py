@@ -95,12 +95,12 @@ def drained(project, *names):
 
 
 @pytest.fixture
-def say(say_over, prefix):
+def say(echo_over, prefix):
     """Runs a command over the project, whose schemas are inferred; gives its exit code and what it prints."""
 
     def say(*arguments):
         named = {"prefix": prefix, "max_tables": 10, "start": "earliest", "schema": "infer"}
-        code, out, err = say_over(PROJECT, *arguments, **named)
+        code, out, err = echo_over(PROJECT, *arguments, **named)
         assert code == 0, err
         return out
 
@@ -156,7 +156,7 @@ def test_each_topic_has_its_table(say, topic, prefix, tmp_path, send, delete, id
 
 
 @pytest.mark.long
-def test_all_doors_take_the_tables_together_and_alone(say, say_over, topic, prefix, send, delete):
+def test_all_doors_take_the_tables_together_and_alone(say, echo_over, topic, prefix, send, delete):
     eu, us = topic(name=f"{prefix}.eu"), topic(name=f"{prefix}-us", partitions=2)
     both = [f"shop.{us}", f"shop.{eu}"]
     send(eu, 1, 2, "broken")
@@ -186,7 +186,7 @@ def test_all_doors_take_the_tables_together_and_alone(say, say_over, topic, pref
     assert say("audit", "shop").count("every record is in exactly one place") == 2
 
     named = {"prefix": prefix, "max_tables": 10, "start": "earliest", "schema": "infer"}
-    _, _, err = say_over(PROJECT, "schema", "infer", "shop", "--save", "schema.json", **named)
+    _, _, err = echo_over(PROJECT, "schema", "infer", "shop", "--save", "schema.json", **named)
     assert err == (
         "[ARGUMENT_INVALID] --save: one file has one schema, and shop is 2 flows; nothing was run\n"
         f"  hint: rivermouth schema infer shop.{us} --save schema.json\n"
@@ -194,7 +194,7 @@ def test_all_doors_take_the_tables_together_and_alone(say, say_over, topic, pref
     delete(eu)
     assert say("audit", "shop").count("every record is in exactly one place") == 1
     assert say("dead-letters", "replay", "shop", "--output", "json").count('"tried"') == 1
-    _, _, err = say_over(PROJECT, "audit", f"shop.{eu}", **named)
+    _, _, err = echo_over(PROJECT, "audit", f"shop.{eu}", **named)
     assert err.startswith(
         f"[TOPIC_MISSING] flow shop.{eu}: topic '{eu}' does not exist on the broker; nothing was read"
     )

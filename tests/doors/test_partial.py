@@ -24,11 +24,11 @@ flows:
 
 
 @pytest.fixture
-def say(say_over):
+def say(echo_over):
     """Runs a command over a project whose flow has this sink: exit code, what it prints, what it complains of."""
 
     def say(sink, *arguments, most=100, table="silver.orders", at_once=100, tag="tag string, "):
-        return say_over(PROJECT, *arguments, sink=sink, most=most, table=table, at_once=at_once, tag=tag)
+        return echo_over(PROJECT, *arguments, sink=sink, most=most, table=table, at_once=at_once, tag=tag)
 
     return say
 

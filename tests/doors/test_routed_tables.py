@@ -35,9 +35,9 @@ NAMED = {"where": "", "schema": "'event string, id bigint'", "max_tables": 10, "
 
 
 @pytest.fixture
-def say(say_over):
+def say(echo_over):
     def say(*arguments, **named):
-        return say_over(PROJECT, *arguments, **{**NAMED, **named})
+        return echo_over(PROJECT, *arguments, **{**NAMED, **named})
 
     return say
 

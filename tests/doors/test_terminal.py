@@ -16,7 +16,7 @@ import pytest
 from rivermouth.cli import live, output, progress
 from rivermouth.cli.live import waiting
 from rivermouth.cli.main import cli, invoke
-from rivermouth.cli.output import Output, say, say_json, say_over, to_json
+from rivermouth.cli.output import Output, echo, echo_json, echo_over, to_json
 from rivermouth.cli.text_table import columns, width_of
 from rivermouth.engine import events
 from rivermouth.errors import SchemaChanged
@@ -86,7 +86,7 @@ class Terminal:
             while part := os.read(end, 65536):
                 got.append(part)
 
-    def say(self, *arguments, code=0):
+    def echo(self, *arguments, code=0):
         """What a command says."""
         found, said = self.seen(lambda: invoke(arguments))
         assert found == code, said
@@ -233,8 +233,8 @@ EVENTS = (
 @pytest.mark.parametrize(
     "work",
     [
-        pytest.param(lambda: say(NAME), id="text"),
-        pytest.param(lambda: say_over(NAME), id="a count that goes on"),
+        pytest.param(lambda: echo(NAME), id="text"),
+        pytest.param(lambda: echo_over(NAME), id="a count that goes on"),
         pytest.param(lambda: Output().result(NAME, None), id="a result"),
         pytest.param(lambda: Output().note(NAME), id="a note"),
         pytest.param(lambda: Output().error(CHANGED), id="an error"),
@@ -268,7 +268,7 @@ def test_a_live_table_keeps_its_own_colours(terminal):
 
 def test_json_means_what_it_meant(terminal):
     value = {"name": f"{NAME}\U000e0041\x7fü"}
-    _, said = terminal.seen(lambda: say_json(to_json(value)))
+    _, said = terminal.seen(lambda: echo_json(to_json(value)))
     assert said.rstrip("\n").isprintable()
     assert "ü" in said
     assert json.loads(said) == value
@@ -318,7 +318,7 @@ TABLES = {
 def test_no_word_of_a_table_is_broken(called, width, terminal, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(width))
     head, rows, longer = TABLES[called]
-    _, said = terminal.seen(lambda: say(columns(head, rows, indent="  ")))
+    _, said = terminal.seen(lambda: echo(columns(head, rows, indent="  ")))
     lines = said.splitlines()
     words = {word for line in [head, *rows] for cell in line for word in re.findall(r"[^\s,]+,*", str(cell))}
     shown = " ".join(lines)
@@ -338,16 +338,16 @@ def test_where_it_is_not_for_a_terminal_a_row_is_a_line():
 def test_a_table_that_does_not_fit_goes_on_below_itself(terminal, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     rows = [("a", "one two three four five six", 1), ("b" * 20, "seven", 22)]
-    _, said = terminal.seen(lambda: say(columns(("name", "some words", "n"), rows)))
+    _, said = terminal.seen(lambda: echo(columns(("name", "some words", "n"), rows)))
     assert said == (
         "name                  some words       n\n"
         "a                     one two three    1\n"
         "                      four five six\n"
         "bbbbbbbbbbbbbbbbbbbb  seven           22\n"
     )
-    _, said = terminal.seen(lambda: say(columns(("name", "n"), [("b" * 40, 1), ("c", 22)])))
+    _, said = terminal.seen(lambda: echo(columns(("name", "n"), [("b" * 40, 1), ("c", 22)])))
     assert said == f"{'name':<36}   n\n{'b' * 40}\n{'':<36}   1\n{'c':<36}  22\n"
-    _, said = terminal.seen(lambda: say(columns(("name", "path"), [("a", "b" * 40), ("c d", "e f")])))
+    _, said = terminal.seen(lambda: echo(columns(("name", "path"), [("a", "b" * 40), ("c d", "e f")])))
     assert said == f"name: a\npath:\n{'b' * 40}\n\nname: c d\npath: e f\n"
 
 
@@ -383,17 +383,17 @@ SAID = """\
 
 def test_ordinary_lines_are_broken_between_words_on_a_terminal_alone(terminal, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", str(NARROW))
-    _, said = terminal.seen(lambda: (say(ORDINARY), say(ORDINARY, err=True)))
+    _, said = terminal.seen(lambda: (echo(ORDINARY), echo(ORDINARY, err=True)))
     assert said.split() == [*ORDINARY.split(), *ORDINARY.split()]
     for line in said.splitlines():
         assert width_of(line) <= NARROW or len(line.split()) == 1 or line.lstrip().startswith(PASTED), line
     assert ", so\n  and so many words" in said
     assert "04:46:46 UTC,\n      \U0001f600 (trigger: every 10 s)\n" in said
-    say(ORDINARY)
+    echo(ORDINARY)
     assert capsys.readouterr().out == f"{ORDINARY}\n"
     _, said = terminal.seen(lambda: Output().result(ORDINARY, None, whole=True))
     assert said == f"{ORDINARY}\n"
-    _, said = terminal.seen(lambda: say(SAID))
+    _, said = terminal.seen(lambda: echo(SAID))
     assert said == (
         "  hint: correct the rules of flow orders, or what sends such records; then\n    check it again\n"
         "  hint: known: avro, canal, connect_json, csv, debezium, int, json, jvm,\n"
@@ -416,7 +416,7 @@ def test_ordinary_lines_are_broken_between_words_on_a_terminal_alone(terminal, m
 )
 def test_a_command_within_a_line_is_not_broken(line, broken, terminal, monkeypatch):
     monkeypatch.setenv("COLUMNS", "72")
-    _, said = terminal.seen(lambda: say(line))
+    _, said = terminal.seen(lambda: echo(line))
     assert said == broken
 
 

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 from tests.crashes import oracle
 from tests.doors.one_topic import OneTopic
-from tests.ways import WAYS, merging_by
+from tests.merge_strategies import WAYS, merging_by
 
 from rivermouth.rows import reserved_names
 from rivermouth.spec import Flow
@@ -28,11 +28,11 @@ flows:
 
 
 @pytest.fixture
-def say(say_over):
+def say(echo_over):
     """Runs a command over a project whose flow has this sink: exit code, what it prints, what it complains of."""
 
     def say(sink, *arguments):
-        return say_over(PROJECT, *arguments, sink=sink)
+        return echo_over(PROJECT, *arguments, sink=sink)
 
     return say
 

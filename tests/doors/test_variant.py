@@ -6,7 +6,7 @@ import json
 
 import pytest
 from tests.doors.one_topic import OneFlow
-from tests.ways import WAYS, merging_by
+from tests.merge_strategies import WAYS, merging_by
 
 RANGE = "field payload is declared variant and holds a number beyond its range"
 

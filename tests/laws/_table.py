@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deltalake import DeltaTable, QueryBuilder
-from tests.ways import WAYS, merging_by
+from tests.merge_strategies import WAYS, merging_by
 
 from rivermouth.domain.ledger.ledger import Counts, first_entry
 from rivermouth.domain.project.locations import resolve

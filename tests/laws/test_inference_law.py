@@ -105,7 +105,7 @@ def test_parts_merge_to_the_whole_in_any_order_and_grouping(values, one, two, or
 
 def parts_merge_to_the_whole(values, one, two, order):
     records = placed(values)
-    whole = shape_of(records).told()
+    whole = shape_of(records).described()
     order.shuffle(records)
     first, second = sorted((one, two))
     parts = [records[:first], records[first:second], records[second:]]
@@ -117,14 +117,14 @@ def parts_merge_to_the_whole(values, one, two, order):
     a, b, c = made()
     assert all(each.nodes == each.documents.size() - 1 for each in (a, b, c))
     merged = a.merge(b).merge(c)
-    assert merged.told() == whole
+    assert merged.described() == whole
     assert merged.nodes == merged.documents.size() - 1
     a, b, c = made()
-    assert a.merge(b.merge(c)).told() == whole
+    assert a.merge(b.merge(c)).described() == whole
     a, b, c = made()
-    assert c.merge(a.merge(b)).told() == whole
-    assert Shape(LIMITS).merge(shape_of(records)).told() == whole
-    assert shape_of(records).merge(Shape(LIMITS)).told() == whole
+    assert c.merge(a.merge(b)).described() == whole
+    assert Shape(LIMITS).merge(shape_of(records)).described() == whole
+    assert shape_of(records).merge(Shape(LIMITS)).described() == whole
 
 
 @given(RECORDS, st.integers(0, 12))
@@ -151,7 +151,7 @@ def what_was_kept_changes_only_to_take_more(values, cut):
     assert change.schema.names[: len(before.schema.names)] == before.schema.names
 
 
-GROWS = Evolution(on_new_column="evolve").settled(infers=True)
+GROWS = Evolution(on_new_column="evolve").with_defaults(infers=True)
 
 
 @given(RECORDS)

@@ -240,7 +240,7 @@ def test_a_chain_of_entries_counts_up_settles_the_one_before_and_adds_up_its_cou
         assert after.totals == total
         assert after.attempt != entry.attempt
         entry = after
-    carried = entry.carried("replay", Counts())
+    carried = entry.successor("replay", Counts())
     assert carried.unsettled == {}
     assert carried.next_offsets == entry.next_offsets
     assert carried.number == entry.number + 1

@@ -57,7 +57,7 @@ DECLARED = orders(
     messages={"Inner": ["int32 f1 = 1", "repeated int32 f8 = 8"]},
     enums={"Color": {0: "NONE", 1: "RED"}},
 )
-POLICIES = Evolution(on_new_column="evolve", on_type_change="widen").settled(infers=False)
+POLICIES = Evolution(on_new_column="evolve", on_type_change="widen").with_defaults(infers=False)
 
 
 @st.composite
@@ -109,7 +109,7 @@ def fill(draw, message):
 def scalar(field):
     if protobuf_descriptor.is_enum(field):
         return st.sampled_from(sorted(field.enum_type.values_by_number))
-    kind = protobuf_descriptor.told(field).removeprefix("repeated ")
+    kind = protobuf_descriptor.described(field).removeprefix("repeated ")
     return TEXTS if kind == "string" else VALUES[kind]
 
 
@@ -197,7 +197,7 @@ def of_field(value, field, declared, kind):
 def of_value(value, field, declared, kind):
     if field.message_type is not None:
         return expected(value, field.message_type, None if declared is None else declared.message_type, kind)
-    match protobuf_descriptor.told(field).removeprefix("repeated "):
+    match protobuf_descriptor.described(field).removeprefix("repeated "):
         case "float":
             return struct.unpack("<f", struct.pack("<f", float(value)))[0]
         case "double":

@@ -52,7 +52,7 @@ def test_it_agrees_with_a_ledger_that_stands_where_it_stands_unless_a_decision_m
     assert not found.agrees_with(entry.after_batch({"t": {0: (500, 501)}}, Counts(), {}))
     # The topic was made anew before the planned batch was written: offset 0 is that of another record.
     anew = replace(begun, number=1, kind="decision", decisions=(Decision("new_epoch", 1, "t", {0: (0, 0)}),))
-    for later in (anew, anew.carried("replay", Counts()), anew.after_batch({"t": {0: (0, 500)}}, Counts(), {})):
+    for later in (anew, anew.successor("replay", Counts()), anew.after_batch({"t": {0: (0, 500)}}, Counts(), {})):
         assert not found.agrees_with(later)
         assert replace(found, decided=1).agrees_with(later)
 

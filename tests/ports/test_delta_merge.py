@@ -13,7 +13,7 @@ from delta.exceptions import (
 )
 from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import functions as F
-from tests.ways import WAYS, merging_by
+from tests.merge_strategies import WAYS, merging_by
 
 from rivermouth.domain.delta.table_transaction import TableTransaction
 from rivermouth.ports.delta.delta_merge import merge

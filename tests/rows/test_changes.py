@@ -42,7 +42,7 @@ def told(spark, flow, *records):
         for offset, (key, value) in enumerate(records)
     ]
     read = envelope.read(spark.createDataFrame(rows, SOURCE))
-    rows = changes.tell(conform.conform(envelope.decode(read, flow), flow), flow)
+    rows = changes.with_changes(conform.conform(envelope.decode(read, flow), flow), flow)
     routed = routing.route(check(rows, flow.expectations), flow)
     return sorted((row.asDict() for row in routed.collect()), key=itemgetter("__offset"))
 
@@ -50,7 +50,7 @@ def told(spark, flow, *records):
 def test_a_flow_without_keys_is_left_alone(spark):
     flow = Flow(name="f", topics=("t",), format="raw", table="silver.t", sink="append")
     frame = spark.range(1)
-    assert changes.tell(frame, flow) is frame
+    assert changes.with_changes(frame, flow) is frame
     assert change_order.order_of(flow, ["value"]) is None
     assert key_columns(flow) == []
 

@@ -258,7 +258,7 @@ def test_a_sequence_that_is_no_time_of_a_table_is_none(spark):
     values = [b'{"id": 1, "at": 253402300799999}', b'{"id": 1, "at": 253402300800000}']
     source = [(b"k", value, "t", 0, offset, AT, 0, HEADERS) for offset, value in enumerate(values)]
     rows = envelope.decode(envelope.read(spark.createDataFrame(source, SOURCE)), flow)
-    told = changes.tell(conform.conform(rows, flow), flow)
+    told = changes.with_changes(conform.conform(rows, flow), flow)
     assert {row[0]: row[1] for row in told.select(names.OFFSET, names.PROBLEM).collect()} == {
         0: None,
         1: "SEQUENCE_NULL",

@@ -172,7 +172,7 @@ def test_documents_are_scanned_only_where_a_policy_asks_for_it(spark):
     rows = frame(spark, [b"{}"])
 
     def scans(**policies):
-        form = Json(schema="id int").with_policies(Evolution(**policies).settled(infers=False))
+        form = Json(schema="id int").with_policies(Evolution(**policies).with_defaults(infers=False))
         return "__sur" in plan_text(form.decode(rows), "analyzed")
 
     assert not scans()
@@ -200,7 +200,7 @@ def test_documents_are_scanned_only_where_a_policy_asks_for_it(spark):
 def test_a_policy_that_would_wait_for_ever_is_refused(spark, policies, told):
     more = ", _RESCUED string" if "on_type_change" in policies else ""
     form = Json(schema=f"amount int, place struct<zip: int>{more}")
-    form = form.with_policies(Evolution(**policies).settled(infers=False))
+    form = form.with_policies(Evolution(**policies).with_defaults(infers=False))
     if told is None:
         assert form.columns(spark).names[:2] == ["amount", "place"]
     else:
@@ -243,10 +243,10 @@ def test_each_digit_counts_in_what_was_inferred_and_where_it_is_said():
     new = {"values": double}
     assert grown._exact == {"fields": {"s": {"fields": {"y": y}}, "i": double, "new": new}}
     assert grown.with_schema(kept)._exact == grown._exact
-    said = grown.with_policies(Evolution(on_new_column="evolve").settled(infers=False))
+    said = grown.with_policies(Evolution(on_new_column="evolve").with_defaults(infers=False))
     assert said._exact == grown._exact
     for policies in ({"columns": {"A": {"on_type_change": "rescue"}}}, {"on_type_change": "dead_letter"}):
-        said = grown.with_policies(Evolution(**policies).settled(infers=False))
+        said = grown.with_policies(Evolution(**policies).with_defaults(infers=False))
         assert said._exact["fields"]["a"] == double
         assert said._exact["fields"].get("t") == (None if "columns" in policies else time)
     inferred = Json(schema="infer", schema_hints="A double").with_schema(kept)

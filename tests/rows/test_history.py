@@ -208,7 +208,7 @@ def test_tombstones_have_a_sequence_where_kafka_says_it(spark):
         flow = Flow(name="f", topics="t", format={"type": "json", "schema": "id int, s int"}, table="a.t", sink=sink)
         rows = spark.createDataFrame([("t", 0, 7, AT, 0, b"1", None)], SOURCE)
         rows = conform.conform(envelope.decode(envelope.read(rows), flow), flow)
-        [row] = changes.tell(rows, flow).select("__START_AT", "__END_AT", "__delete", "__problem").collect()
+        [row] = changes.with_changes(rows, flow).select("__START_AT", "__END_AT", "__delete", "__problem").collect()
         return tuple(row)
 
     assert told("kafka_timestamp") == (AT, None, True, None)

@@ -104,7 +104,7 @@ def test_patterns_of_other_systems(spark):
     ],
 )
 def test_a_misfit_is_rescued_where_a_policy_says_so(spark, form, texts):
-    policies = Evolution(on_type_change="rescue").settled(infers=False)
+    policies = Evolution(on_type_change="rescue").with_defaults(infers=False)
     json = Json(schema="id int, at timestamp", timestamp_format=form).with_policies(policies)
     found = outcomes(spark, json, [f'{{"id":1,"at":{text}}}'.encode() for text in texts])
     assert found == [Outcome({"id": 1, "at": None, "_rescued": f'{{"/at":{text}}}'}) for text in texts]

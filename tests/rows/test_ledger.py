@@ -129,11 +129,11 @@ def test_every_kind_of_damage_has_the_one_error(damage):
 
 
 def test_an_erasure_says_how_many_records_it_erased_and_no_later_entry_does():
-    erasure = ENTRY.carried("forget", Counts(), erases=4)
+    erasure = ENTRY.successor("forget", Counts(), erases=4)
     read = Entry.from_json(erasure.to_json(), table="t", version=8)
     assert (read, read.erases) == (erasure, 4)
     for later in (
-        read.carried("maintenance", Counts(erased=4)),
+        read.successor("maintenance", Counts(erased=4)),
         read.after_batch({"orders": {0: (120, 121)}}, Counts(), {}),
     ):
         assert (later.erases, "erases" in later.to_json()) == (0, False)
@@ -168,7 +168,7 @@ def test_an_entry_says_from_where_on_the_table_is_answerable():
     assert entry.begins == {"t": {0: 5}}
     later = entry.after_batch({"t": {0: (5, 9), 1: (2, 4)}, "u": {0: (0, 1)}}, Counts(), {"t": "id", "u": None})
     assert later.begins == {"t": {0: 5, 1: 2}, "u": {0: 0}}
-    again = later.after_batch({"t": {0: (9, 12), 1: (4, 8)}}, Counts(), {"t": "id"}).carried("replay", Counts())
+    again = later.after_batch({"t": {0: (9, 12), 1: (4, 8)}}, Counts(), {"t": "id"}).successor("replay", Counts())
     assert again.begins == later.begins
     # Of a ledger that was begun by an older version only what comes new is known.
     assert replace(entry, begins={}).after_batch({"t": {0: (5, 9), 1: (2, 4)}}, Counts(), {}).begins == {"t": {1: 2}}

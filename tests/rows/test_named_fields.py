@@ -89,7 +89,7 @@ def test_a_value_without_any_declared_column_is_refused_or_kept(spark, kind, set
 )
 def test_what_a_policy_keeps_is_no_value_without_fields(spark, policies, kept):
     form = find_kind("formats", "json").model_validate({"type": "json", "schema": SCHEMA})
-    form = form.with_policies(Evolution.model_validate(policies).settled(infers=False))
+    form = form.with_policies(Evolution.model_validate(policies).with_defaults(infers=False))
     values = {"new": b'{"new": 1}', "null": b'{"new": null}', "empty": b"{}"}
     found = dict(zip(values, outcomes(spark, form, list(values.values())), strict=True))
     assert [name for name, each in found.items() if each.reason is None] == kept

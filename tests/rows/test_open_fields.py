@@ -107,14 +107,14 @@ def test_a_record_with_nothing_in_its_new_fields_is_no_reason_to_grow(spark):
     values = [each for value in NO_VALUE for each in ({"new": value}, {"s": {"new": value}}, {"l": [{"new": value}]})]
     texts = [json.dumps({"id": 1, **each}).encode() for each in values]
     filled = [b'{"id": 1, "new": {"a": [null, {"b": 0}]}}', b'{"id": 1, "s": {"new": [[false]]}}']
-    grows = Evolution(on_new_column="evolve").settled(infers=False)
+    grows = Evolution(on_new_column="evolve").with_defaults(infers=False)
     found = outcomes(spark, form.with_policies(grows), texts + filled)
     assert [each.reason for each in found] == [None] * len(texts) + ["FIELD_UNDECLARED"] * 2
     # Where a new field is refused, an empty one is too: it is there.
-    refuses = Evolution(on_new_column="dead_letter").settled(infers=False)
+    refuses = Evolution(on_new_column="dead_letter").with_defaults(infers=False)
     found = outcomes(spark, form.with_policies(refuses), texts[3:] + filled)
     assert [each.reason for each in found] == ["FIELD_UNDECLARED"] * (len(texts) - 3 + 2)
     # And where single columns differ, each goes by its own policy.
     mixed = {"on_new_column": "dead_letter", "columns": {"new": {"on_new_column": "evolve"}}}
-    found = outcomes(spark, form.with_policies(Evolution.model_validate(mixed).settled(infers=False)), texts[3:5])
+    found = outcomes(spark, form.with_policies(Evolution.model_validate(mixed).with_defaults(infers=False)), texts[3:5])
     assert [each.reason for each in found] == [None, "FIELD_UNDECLARED"]

@@ -139,7 +139,7 @@ def test_it_is_said_for_times_within_columns_too(spark):
 
 
 def test_columns_that_may_evolve_are_cut_where_it_is_said(spark):
-    policies = Evolution(on_type_change="dead_letter").settled(infers=False)
+    policies = Evolution(on_type_change="dead_letter").with_defaults(infers=False)
     frames = []
     for precision in SETTINGS:
         form = made({"type": "json"}, precision, "at timestamp, d double").with_policies(policies)

@@ -142,7 +142,7 @@ def test_python_and_the_jvm_have_the_same_rules(spark):
 
 def test_a_table_does_not_grow_for_a_number_that_its_column_holds(spark):
     kinds = T.StructType.fromDDL(SCHEMA)
-    tree = numbers_tree(kinds, Evolution(on_type_change="widen").settled(infers=False))
+    tree = numbers_tree(kinds, Evolution(on_type_change="widen").with_defaults(infers=False))
     undeclared = jvm_classes.made(spark, "json.Undeclared", json.dumps(tree))
     held = [(name, text) for name, text, fits in CASES if fits and name not in IN_STRINGS]
     assert [case for case in held if undeclared.needsWider(row_of(*case).encode())] == []

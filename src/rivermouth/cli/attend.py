@@ -65,7 +65,7 @@ def hooks(output: Output, shown: Progress | None = None) -> Iterator[RunHooks]:
         else:
             yield RunHooks(
                 listener=shown.hear,
-                say=lambda words: shown.say(f"{words} …"),
+                say=lambda words: shown.echo(f"{words} …"),
                 waits=shown.waits,
                 log=log,
             )

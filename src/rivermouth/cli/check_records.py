@@ -10,7 +10,7 @@ import click
 
 from rivermouth.cli.attend import hooks
 from rivermouth.cli.options import with_project
-from rivermouth.cli.output import Output, count, plain, say_json, to_json
+from rivermouth.cli.output import Output, count, echo_json, plain, to_json
 from rivermouth.cli.text_table import columns
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def check_records(output: Output, flow: str, source: str, lines: str, file: str)
     numbers = [number for number, _ in given]
     if output.json:
         for each in found:
-            say_json(to_json(verdict_json(each, numbers[each.record])))
+            echo_json(to_json(verdict_json(each, numbers[each.record])))
     else:
         output.result(verdicts_text(found, numbers), None)
     raise_refused(flow, found)

@@ -53,7 +53,7 @@ def demo(output: Output, folder: Path) -> None:
     shown = progress(output)
     with hooks(output, shown) as given:
         try:
-            done = run_interruptible(lambda: demonstration.demo(folder, given), given.stop, shown.say)
+            done = run_interruptible(lambda: demonstration.demo(folder, given), given.stop, shown.echo)
         finally:
             shown.close()
         if given.stop.asked:

@@ -15,7 +15,7 @@ from typing import Final
 import click
 
 from rivermouth.cli.options import WholeNumber, cluster, speaking, with_project
-from rivermouth.cli.output import Output, count, is_terminal, say_over
+from rivermouth.cli.output import Output, count, echo_over, is_terminal
 from rivermouth.errors import ArgumentInvalid
 from rivermouth.names import DEV_PORT, DEV_S3_PORT
 
@@ -149,14 +149,14 @@ def produce(
 
     def on_progress(sent: int) -> None:
         if shown:
-            say_over(count(sent, "record"))
+            echo_over(count(sent, "record"))
 
     lines: Iterable[bytes | Record] = () if source is None else read_lines(source)
     gone: list[bytes | Record] = [(each.encode(errors="surrogateescape"), None, ()) for each in tombstones]
     records = itertools.chain(lines, gone)
     done = send(servers, options, topic, records, key, ProduceSettings(partitions, on_progress=on_progress))
     if shown:
-        say_over("")
+        echo_over("")
     said = [f"{count(done.delivered, 'record')} sent to {topic} in {done.seconds:.1f} s"]
     said += [f"made topic {topic} with {count(partitions, 'partition')}"] if done.created else []
     said += (

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from rivermouth.cli.output import Output, is_terminal, say
+from rivermouth.cli.output import Output, echo, is_terminal
 from rivermouth.cli.text_table import columns, folded
 from rivermouth.domain.ledger.ledger import Counts
 from rivermouth.engine import events
@@ -63,10 +63,10 @@ class LiveTable:
         if text is not None:
             self._print(self._hinted(text))
 
-    def say(self, words: str) -> None:
+    def echo(self, words: str) -> None:
         """See ``Progress``."""
         if self._live is None:
-            say(words, err=True)
+            echo(words, err=True)
         else:
             self._print(words)
 
@@ -143,7 +143,7 @@ def waiting(output: Output, words: str) -> AbstractContextManager[None]:
     if output.json:
         return nullcontext()
     if not is_terminal():
-        say(f"{words} …", err=True)
+        echo(f"{words} …", err=True)
         return nullcontext()
     return _alone(words)
 

@@ -39,7 +39,7 @@ from rivermouth.cli import (
 )
 from rivermouth.cli.attend import Interrupted
 from rivermouth.cli.hints import naming_file
-from rivermouth.cli.output import Output, say, say_json, to_json
+from rivermouth.cli.output import Output, echo, echo_json, to_json
 from rivermouth.cli.pipelines import flows_not_found
 from rivermouth.cli.synonyms import meant_by, without_guesses
 from rivermouth.errors import RivermouthError
@@ -160,14 +160,14 @@ def _show_usage(error: click.ClickException, output: Output) -> None:
     if not output.json:
         said = io.StringIO()
         error.show(said)
-        say(said.getvalue().rstrip("\n"), err=True)
+        echo(said.getvalue().rstrip("\n"), err=True)
         if meant:
-            say(f"  hint: {meant}", err=True)
+            echo(f"  hint: {meant}", err=True)
         return
     context = getattr(error, "ctx", None)
     hint = meant or (f"{context.command_path} --help" if context is not None else "rivermouth --help")
     body = {"code": "WRONG_USAGE", "message": error.format_message(), "at": None, "hint": hint}
-    say_json(to_json(body), err=True)
+    echo_json(to_json(body), err=True)
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:

@@ -48,21 +48,21 @@ class Output:
             whole: Lines of the text are never broken, as they are there to be copied.
         """
         if self.json:
-            say_json(to_json(self._hinted_json(plain(value))))
+            echo_json(to_json(self._hinted_json(plain(value))))
         else:
-            say(self.hinted_text(text), whole=whole)
+            echo(self.hinted_text(text), whole=whole)
 
     def note(self, text: str) -> None:
         """Says on standard error what goes on; in JSON nothing."""
         if not self.json:
-            say(text, err=True)
+            echo(text, err=True)
 
     def error(self, error: RivermouthError) -> None:
         """Says an error on standard error."""
         if self.json:
-            say_json(to_json(self._hinted_json(plain(error))), err=True)
+            echo_json(to_json(self._hinted_json(plain(error))), err=True)
         else:
-            say(self.hinted_text(str(error)), err=True)
+            echo(self.hinted_text(str(error)), err=True)
 
     def hinted_text(self, text: str) -> str:
         """``text``, and in its lines with hints what the user has to type."""
@@ -83,17 +83,17 @@ class Output:
         """Says an error that is none of ours: in one line with the place of its full trace, or whole."""
         trace = "".join(traceback.format_exception(error))
         if self.traceback:
-            say(trace, err=True, whole=True)
+            echo(trace, err=True, whole=True)
             return
         hint = f"less {_kept(trace)}"
         if self.json:
             body = {"code": "UNEXPECTED", "message": first_line(error), "at": None, "hint": hint}
-            say_json(to_json(body), err=True)
+            echo_json(to_json(body), err=True)
         else:
-            say(f"[UNEXPECTED] {first_line(error)}\n  hint: {hint}", err=True)
+            echo(f"[UNEXPECTED] {first_line(error)}\n  hint: {hint}", err=True)
 
 
-def say(text: str, *, err: bool = False, whole: bool = False) -> None:
+def echo(text: str, *, err: bool = False, whole: bool = False) -> None:
     """Says text for people; nothing in it moves the cursor, changes colours or turns words around.
 
     Lines that are wider than the terminal go on below themselves, broken between words; elsewhere they stay as they
@@ -103,13 +103,13 @@ def say(text: str, *, err: bool = False, whole: bool = False) -> None:
     click.echo(text if whole else folded(text, sys.stderr if err else sys.stdout), err=err)
 
 
-def say_json(line: str, *, err: bool = False) -> None:
+def echo_json(line: str, *, err: bool = False) -> None:
     """Says one line of JSON; a character that does not print is written as JSON's own escape for it."""
     # Outside of strings JSON has printable characters alone.
     click.echo("".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line), err=err)
 
 
-def say_over(text: str) -> None:
+def echo_over(text: str) -> None:
     """Says on standard error what stands in place of what the line said before, and does not end the line."""
     click.echo(f"\r{printable(text)}", err=True, nl=False)
 

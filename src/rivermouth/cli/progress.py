@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from rivermouth.cli.event_text import event_json, event_text
-from rivermouth.cli.output import Output, is_terminal, plain, say, say_json, to_json
+from rivermouth.cli.output import Output, echo, echo_json, is_terminal, plain, to_json
 from rivermouth.engine import events
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class Progress(Protocol):
     def hear(self, event: events.Event) -> None:
         """Shows one event."""
 
-    def say(self, words: str) -> None:
+    def echo(self, words: str) -> None:
         """Shows what goes on where there is no flow yet, or beside the flows."""
 
     def waits(self, words: str) -> AbstractContextManager[None]:
@@ -67,9 +67,9 @@ class JsonLines:
         if body is None:
             return
         body |= {name: self._hinted(body[name]) for name in _WITH_COMMANDS if isinstance(body.get(name), str)}
-        say_json(to_json(body))
+        echo_json(to_json(body))
 
-    def say(self, words: str) -> None:
+    def echo(self, words: str) -> None:
         """Nothing: a program waits for events."""
 
     def waits(self, _words: str) -> AbstractContextManager[None]:
@@ -94,15 +94,15 @@ class PlainLines:
         """See ``Progress``."""
         text = event_text(event)
         if text is not None:
-            say(self._hinted(text), err=True)
+            echo(self._hinted(text), err=True)
 
-    def say(self, words: str) -> None:
+    def echo(self, words: str) -> None:
         """See ``Progress``."""
-        say(words, err=True)
+        echo(words, err=True)
 
     def waits(self, words: str) -> AbstractContextManager[None]:
         """See ``Progress``."""
-        say(f"{words} …", err=True)
+        echo(f"{words} …", err=True)
         return nullcontext()
 
     def close(self) -> None:

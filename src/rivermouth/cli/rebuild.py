@@ -9,7 +9,7 @@ import click
 
 from rivermouth.cli.attend import hooks, run_interruptible
 from rivermouth.cli.options import with_project
-from rivermouth.cli.output import Output, count, is_terminal, say, say_json, to_json
+from rivermouth.cli.output import Output, count, echo, echo_json, is_terminal, to_json
 from rivermouth.cli.text_table import columns
 from rivermouth.errors import ArgumentInvalid
 
@@ -45,7 +45,7 @@ def rebuild(output: Output, flow: str, file: str, *, yes: bool, why: str) -> Non
     with hooks(output, shown) as given:
         try:
             done = run_interruptible(
-                lambda: make_anew(project, flow, who=current_user(), why=why, hooks=given), given.stop, shown.say
+                lambda: make_anew(project, flow, who=current_user(), why=why, hooks=given), given.stop, shown.echo
             )
         finally:
             shown.close()
@@ -65,10 +65,10 @@ def _summarise(done: Rebuilt, *, stopped: bool, output: Output) -> None:
 
     if output.json:
         rows = {"table": done.table, "rows_before": done.rows_before, "rows_after": done.rows_after}
-        say_json(to_json({**summary_json([done.outcome], stopped=stopped), **rows}))
+        echo_json(to_json({**summary_json([done.outcome], stopped=stopped), **rows}))
         return
-    say(columns(SUMMARY_HEAD, [summary_row(done.outcome)]))
+    echo(columns(SUMMARY_HEAD, [summary_row(done.outcome)]))
     before, after = (
         "none known" if rows is None else count(rows, "row") for rows in (done.rows_before, done.rows_after)
     )
-    say(f"{done.table}: {before} before, {after} now")
+    echo(f"{done.table}: {before} before, {after} now")

@@ -10,7 +10,7 @@ import click
 from rivermouth.cli.attend import Interrupted, hooks, run_interruptible
 from rivermouth.cli.decisions import adoption, decision, with_adoption, with_decisions
 from rivermouth.cli.options import with_flows, with_project
-from rivermouth.cli.output import Output, say, say_json, to_json
+from rivermouth.cli.output import Output, echo, echo_json, to_json
 from rivermouth.cli.pipelines import (
     SettingsChoice,
     are_alone,
@@ -134,11 +134,11 @@ def run_flows(
             outcomes = run_interruptible(
                 lambda: run_flows.run(project, flows, follow=follow, hooks=given, start=start),
                 given.stop,
-                shown.say,
+                shown.echo,
             )
         except Interrupted:
             # A service that is told to stop has not failed, however early that is.
-            shown.say("stopped before the first batch; nothing was read")
+            shown.echo("stopped before the first batch; nothing was read")
         finally:
             shown.close()
         summarise(outcomes, stopped=given.stop.asked, output=output)
@@ -152,12 +152,12 @@ def summarise(outcomes: Sequence[FlowOutcome], *, stopped: bool, output: Output)
     from rivermouth.cli.progress import SUMMARY_HEAD, summary_json, summary_row
 
     if output.json:
-        say_json(to_json(summary_json(outcomes, stopped=stopped)))
+        echo_json(to_json(summary_json(outcomes, stopped=stopped)))
     elif outcomes:
-        say(columns(SUMMARY_HEAD, [summary_row(outcome) for outcome in outcomes]))
+        echo(columns(SUMMARY_HEAD, [summary_row(outcome) for outcome in outcomes]))
         for each in outcomes:
             if each.counts.dropped and each.dropped_by:
-                say(f"{each.flow}: {dropped_text(each.counts.dropped, each.dropped_by)}")
+                echo(f"{each.flow}: {dropped_text(each.counts.dropped, each.dropped_by)}")
         for outcome in outcomes:
             if text := undeclared_text(outcome.flow, outcome.counts, outcome.undeclared_names):
                 output.note(output.hinted(f"{outcome.flow}: {text}"))

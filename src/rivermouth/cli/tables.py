@@ -12,7 +12,7 @@ import click
 from rivermouth.cli.attend import hooks
 from rivermouth.cli.letter_text import readable
 from rivermouth.cli.options import Duration, Timestamp, WholeNumber, listed, with_project
-from rivermouth.cli.output import Output, count, plain, say_json
+from rivermouth.cli.output import Output, count, echo_json, plain
 from rivermouth.cli.pipelines import SettingsChoice, has_flows, meant, with_settings
 from rivermouth.cli.reports import erasure_text, lost_text, report_json, report_text, reports_json, reports_text
 from rivermouth.cli.text_table import columns
@@ -183,7 +183,7 @@ def show_rows(output: Output, found: TableRows) -> None:
     """Rows for a person, or a line of JSON each."""
     if output.json:
         for (line,) in found.rows:
-            say_json(line)
+            echo_json(line)
         return
     cells = [[_shown(value) for value in row] for row in found.rows]
     output.result(columns(found.columns, cells) if cells else "no rows", None)

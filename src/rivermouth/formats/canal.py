@@ -88,7 +88,7 @@ class Canal(MySqlFormat):
         """What is there and became nothing."""
         return {} if self.is_native(read.declared) else {"FIELD_TYPE": f"{read.sql} IS NOT NULL AND {done} IS NULL"}
 
-    def told(self, parsed: DataFrame, schema: T.StructType) -> DataFrame:
+    def change_columns(self, parsed: DataFrame, schema: T.StructType) -> DataFrame:
         """Types to operations, and a row for each of the message's."""
         known = " ".join(f"WHEN '{kind}' THEN '{operation}'" for kind, operation in _OPERATIONS.items())
         other = f"WHEN lower(__in_isDdl) = 'true' THEN '{names.SKIP}' WHEN __in_type IS NOT NULL THEN '{UNKNOWN}'"

@@ -75,7 +75,7 @@ class ConnectJson(ConnectFormat, KeyFormat):
             yield f"WHEN NOT coalesce({_IS_WRAPPED}, false) THEN 'NOT_CONNECT_JSON'"
         yield f"WHEN {NEW} IS NULL THEN 'ROW_MISSING'"
 
-    def told(self, parsed: DataFrame, schema: T.StructType) -> DataFrame:
+    def change_columns(self, parsed: DataFrame, schema: T.StructType) -> DataFrame:
         """The payload; a schema block that is null says nothing."""
         row = "__in_payload"
         if self._bare:

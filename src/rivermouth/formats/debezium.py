@@ -222,7 +222,7 @@ class Debezium(ConnectFormat, MySqlFormat):
         known = f"{names.OPERATION} = '{names.UPDATE}' AND __e_before IS NOT NULL"
         return f"CASE WHEN {known} THEN array_compact(array({', '.join(changed)})) END"
 
-    def told(self, parsed: DataFrame, schema: T.StructType) -> DataFrame:
+    def change_columns(self, parsed: DataFrame, schema: T.StructType) -> DataFrame:
         """Operations by their letters; what is no change of a row is known by its other fields."""
         event = ("before", "after", "source", *_TEXTS)
         either = (f"coalesce(__in_payload.{name}, __in_{name}) AS __e_{name}" for name in event)

@@ -81,7 +81,7 @@ class Json(SubjectFormat, NamedFields, InferringFormat, ArrayFormat, WrappedForm
     date_format: str | None = Field(default=None, min_length=1, max_length=200, examples=["dd.MM.yyyy"])
     documents_in_strings: Texts = ()
     _array: ClassVar[str | None] = None
-    _evolution: Evolution = Evolution().settled(infers=False)
+    _evolution: Evolution = Evolution().with_defaults(infers=False)
     _inferred: bool = False
     _before: T.StructType | None = None
 

@@ -42,7 +42,7 @@ class Maxwell(MySqlFormat):
         rows = (T.StructField(name, row) for name in ("data", "old"))
         return T.StructType([*rows, *(T.StructField(name, T.StringType()) for name in texts), keys])
 
-    def told(self, parsed: DataFrame, schema: T.StructType) -> DataFrame:
+    def change_columns(self, parsed: DataFrame, schema: T.StructType) -> DataFrame:
         """Types to operations; ``old`` holds the columns that an update changed."""
         known = " ".join(f"WHEN '{kind}' THEN '{operation}'" for kind, operation in _OPERATIONS.items())
         beside = f"WHEN __in_type RLIKE '{_BESIDE}' THEN '{names.SKIP}' WHEN __in_type IS NOT NULL THEN '{UNKNOWN}'"

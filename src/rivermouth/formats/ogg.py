@@ -59,7 +59,7 @@ class Ogg(ChangeFormat):
             return super().misfits(read, done)
         return {"FIELD_TYPE": f"CAST({read.sql} AS STRING) IS NOT NULL AND {done} IS NULL"}
 
-    def told(self, parsed: DataFrame, schema: T.StructType) -> DataFrame:
+    def change_columns(self, parsed: DataFrame, schema: T.StructType) -> DataFrame:
         """Types to operations; a deletion's row is the one before."""
         known = " ".join(f"WHEN '{kind}' THEN '{operation}'" for kind, operation in _OPERATIONS.items())
         operation = f"CASE __in_op_type {known} ELSE CASE WHEN __in_op_type IS NOT NULL THEN '{UNKNOWN}' END END"

@@ -42,7 +42,7 @@ def check(rows: DataFrame, expectations: Sequence[Expectation]) -> DataFrame:
         judgeable += f" AND {names.POSITION} >= 0"
     told = [judgeable] * len(expectations)
     if names.UNAVAILABLE in rows.columns:
-        told = [f"{judgeable} AND {_tells_all_of(each.condition)}" for each in expectations]
+        told = [f"{judgeable} AND {_has_all_of(each.condition)}" for each in expectations]
     failed = (
         f"{judged} AND NOT {met(names.as_sql(each.condition, rows.columns))} AS {failed_column(i)}"
         for i, (judged, each) in enumerate(zip(told, expectations, strict=True))
@@ -50,7 +50,7 @@ def check(rows: DataFrame, expectations: Sequence[Expectation]) -> DataFrame:
     return rows.selectExpr("*", *failed)
 
 
-def _tells_all_of(condition: str) -> str:
+def _has_all_of(condition: str) -> str:
     """SQL, never null: whether a change leaves out no column that a condition names."""
     named = ", ".join(map(names.literal, sorted(words([condition]))))
     return f"NOT coalesce(exists({names.UNAVAILABLE}, u -> lower(u) IN ({named})), false)"

@@ -155,7 +155,7 @@ def difference(
     fields = {name_in_json(each): each for each in growth.schema.fields if each.name.lower() not in pinned}
     pairs = [(fields[name_in_json(each)], each.dataType) for each in found.fields if name_in_json(each) in fields]
     refused = (
-        f"column {mine.name} is {_told(mine.dataType)}, and there are {_values(mine, final_type(there))}"
+        f"column {mine.name} is {_described(mine.dataType)}, and there are {_values(mine, final_type(there))}"
         for mine, there in pairs
         if not takes(mine.dataType, there, numbers, (name_in_json(mine),))
     )
@@ -363,10 +363,10 @@ def _type_at(there: T.DataType | None, found: T.DataType, numbers: Numbers, path
 def _values(mine: T.StructField, wanted: T.DataType) -> str:
     if isinstance(mine.dataType, T.DoubleType) and isinstance(wanted, T.LongType):
         return "whole numbers that do not fit a double exactly"
-    return f"values of {_told(wanted)}"
+    return f"values of {_described(wanted)}"
 
 
-def _told(declared: T.DataType) -> str:
+def _described(declared: T.DataType) -> str:
     """A type in a few words: a wide struct would fill pages."""
     text = declared.simpleString()
     return text if len(text) <= 60 else f"{declared.typeName()} ({len(text)} characters)"  # noqa: PLR2004 - a line

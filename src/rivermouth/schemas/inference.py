@@ -210,16 +210,16 @@ class Node:
         if len(mine) > limits.max_fields and not is_root:
             self.collapse(limits)
 
-    def told(self, *, named: bool = True) -> Any:
+    def described(self, *, named: bool = True) -> Any:
         """All that is known, as plain values that can be compared; of what has no name not in how many records."""
         return {
             "records": self.records if named else None,
             "kinds": {kind: (seen.count, seen.example) for kind, seen in sorted(self.kinds.items())},
-            "numbers": self.numbers and self.numbers.told(),
+            "numbers": self.numbers and self.numbers.described(),
             "times": self.times,
-            "fields": self.fields and {name: node.told(named=named) for name, node in sorted(self.fields.items())},
-            "values": self.values and self.values.told(named=False),
-            "items": self.items and self.items.told(named=named),
+            "fields": self.fields and {name: node.described(named=named) for name, node in sorted(self.fields.items())},
+            "values": self.values and self.values.described(named=False),
+            "items": self.items and self.items.described(named=named),
         }
 
 
@@ -295,10 +295,10 @@ class Shape:
         """How many values are documents."""
         return self.records - self.corrupt_records
 
-    def told(self) -> Any:
+    def described(self) -> Any:
         """All that is known, as plain values that can be compared."""
         corrupt = {reason: (seen.count, seen.example) for reason, seen in sorted(self.corrupt.items())}
-        return (self.records, self.without_value, corrupt, self.documents.told())
+        return (self.records, self.without_value, corrupt, self.documents.described())
 
 
 def parsed(value: bytes) -> Any:

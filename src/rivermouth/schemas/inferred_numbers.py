@@ -67,7 +67,7 @@ class NumberBounds:
             )
         )
 
-    def told(self) -> Any:
+    def described(self) -> Any:
         """As plain values."""
         return astuple(self)
 

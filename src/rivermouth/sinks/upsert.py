@@ -160,7 +160,7 @@ def _merge_rows(
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _BatchChanges:
     """The newest change of each key, standing ready, and what one look at them told.
 
     Attributes:
@@ -223,7 +223,7 @@ def _truncated(rows: DataFrame, order: ChangeOrder, tombstones: Tombstones) -> I
 
 
 @contextmanager
-def _ready(changes: DataFrame, location: str, order: ChangeOrder) -> Iterator[_Found]:
+def _ready(changes: DataFrame, location: str, order: ChangeOrder) -> Iterator[_BatchChanges]:
     """The newest change of each key. What a tombstone deletes is looked up in the table, if there is one."""
     parts = of_keys.by_partition(changes, order)
     with ExitStack() as ends:
@@ -237,7 +237,7 @@ def _ready(changes: DataFrame, location: str, order: ChangeOrder) -> Iterator[_F
         newest = of_keys.newest(parts, order, there).withColumn(names.CHANGE, F.monotonically_increasing_id())
         ranged = key_ranges.ranged(newest, order.keys)
         frame, told = ends.enter_context(computed(newest, *_counts(ranged)))
-        yield _Found(
+        yield _BatchChanges(
             frame=frame,
             records=told["records"] or 0,
             changes=told["rows"],
@@ -263,7 +263,9 @@ def _in_time(changes: DataFrame, order: ChangeOrder, tombstones: Tombstones) -> 
         yield changes.join(F.broadcast(known), [*order.keys], "left_anti") if told["rows"] else changes
 
 
-def _what(changes: DataFrame, order: ChangeOrder, found: _Found, truncated: change_order.Truncations | None) -> Merge:
+def _what(
+    changes: DataFrame, order: ChangeOrder, found: _BatchChanges, truncated: change_order.Truncations | None
+) -> Merge:
     way = {names.CHANGE, names.DELETE, names.ORDINAL, of_keys.RECORDS}
     way |= {names.SEQUENCE} if order.sequence != names.SEQUENCE else set()
     columns = [names.quoted(name) for name in changes.columns if name not in way]

@@ -77,7 +77,7 @@ class Evolution(ConfigModel):
                 raise ValueError(msg)
         return self
 
-    def settled(self, *, infers: bool, gains: bool = True, widens: bool = True) -> Evolution:
+    def with_defaults(self, *, infers: bool, gains: bool = True, widens: bool = True) -> Evolution:
         """The same with every word given.
 
         Args:
@@ -93,12 +93,12 @@ class Evolution(ConfigModel):
         return same
 
     def new_column(self, name: str) -> OnNewColumn:
-        """What happens to fields of a name, and to those within its column; only of one that is settled."""
+        """What happens to fields of a name, and to those within its column; only of what ``with_defaults`` gives."""
         mine = self._of(name).on_new_column or self.on_new_column
         return mine or "ignore"
 
     def type_change(self, name: str) -> OnTypeChange:
-        """What happens to values that a column does not hold; only of one that is settled."""
+        """What happens to values that a column does not hold; only of what ``with_defaults`` gives."""
         word = self._of(name).on_type_change or self.on_type_change or "dead_letter"
         word = _UNRESCUED.get(word, word) if name.lower() in self._never_rescued else word
         return "dead_letter" if word in WIDENS and name.lower() in self._never_widened else word
@@ -119,14 +119,14 @@ class Evolution(ConfigModel):
         return self._of(name).on_missing_column or self.on_missing_column
 
     @property
-    def says_nothing(self) -> bool:
-        """Whether it is what a declared schema has without a word; only of one that is settled."""
+    def is_default(self) -> bool:
+        """Whether it is what a declared schema has without a word; only of what ``with_defaults`` gives."""
         words = (self.on_new_column, self.on_type_change, self.on_missing_column)
         return not self.columns and words == ("ignore", "dead_letter", None)
 
     @property
     def grows(self) -> bool:
-        """Whether the schema may change while the flow runs; only of one that is settled."""
+        """Whether the schema may change while the flow runs; only of what ``with_defaults`` gives."""
         return self.says("evolve", "widen", "widen_or_rescue")
 
     @property
@@ -143,18 +143,21 @@ class Evolution(ConfigModel):
             for word in words
         )
 
-    def says_of_types(self, words: Collection[str]) -> bool:
+    def on_types(self, words: Collection[str]) -> bool:
         """Whether one of the words is what happens to values of other types, of the flow or of a column."""
         return self.on_type_change in words or any(each.on_type_change in words for each in self.columns.values())
 
-    def says_of_new(self, words: Collection[str]) -> bool:
-        """Whether one of the words is what happens to new fields, of the flow or of a column; only of one settled."""
+    def on_new(self, words: Collection[str]) -> bool:
+        """Whether one of the words is what happens to new fields, of the flow or of a column.
+
+        Only of what ``with_defaults`` gives.
+        """
         return self.on_new_column in words or any(each.on_new_column in words for each in self.columns.values())
 
     @property
     def scans(self) -> bool:
-        """Whether documents are looked through beside their parse; only of one that is settled."""
-        return self.says_of_new(("dead_letter",)) or self.grows or self.rescues or self.says("fail")
+        """Whether documents are looked through beside their parse; only of what ``with_defaults`` gives."""
+        return self.on_new(("dead_letter",)) or self.grows or self.rescues or self.says("fail")
 
     def _of(self, name: str) -> ColumnEvolution:
         lower = name.lower()

@@ -163,7 +163,7 @@ public final class Decoder implements Serializable {
         Known state = known();
         try {
             Schema writer = Grown.named(registry.schema(SchemaId.of(id)), state.reader);
-            return Found.of(writer, state.reader, state.policies.columns).json();
+            return WriterColumns.of(writer, state.reader, state.policies.columns).json();
         } catch (Refused refused) {
             throw new IllegalArgumentException(refused.getMessage());
         }

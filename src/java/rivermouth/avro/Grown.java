@@ -182,7 +182,7 @@ final class Grown {
 
     /** A field that no column takes: a value of it, other than null, may be a reason to refuse its record. */
     private Reader undeclared(Schema schema, String column) {
-        grows |= policies.grows(column) && Found.isColumn(schema);
+        grows |= policies.grows(column) && WriterColumns.isColumn(schema);
         Reader skip = skips.of(schema);
         if (!policies.refuses(column) || schema.getType() == Schema.Type.NULL) {
             return skip;
@@ -289,7 +289,7 @@ final class Grown {
 
     private Reader leaf(Schema writer, Schema declared, DataType target, String column) {
         DataType written = typeOf(writer);
-        boolean isHeld = written != null && Found.holds(target, written);
+        boolean isHeld = written != null && WriterColumns.holds(target, written);
         grows |= !isHeld && written != null && policies.widens(column);
         if (declared != null && target.equals(typeOf(declared))) {
             boolean isSymbol = writer.getType() == Schema.Type.ENUM && declared.getType() == Schema.Type.ENUM;

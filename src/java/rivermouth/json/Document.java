@@ -8,7 +8,7 @@ import org.apache.spark.unsafe.types.UTF8String;
 /**
  * The bytes of a document while they are read: the grammar of JSON (RFC 8259), and nothing beside it.
  *
- * <p>Whatever is no JSON, or JSON that readers disagree about, is {@link Unsure}.
+ * <p>Whatever is no JSON, or JSON that readers disagree about, is {@link NotCertain}.
  */
 final class Document {
     /** Longer ones may be refused by Spark's parser. */
@@ -50,13 +50,13 @@ final class Document {
             all |= each;
         }
         if (all < 0 && !UTF8String.fromBytes(bytes).isValid()) {
-            throw Unsure.IT_IS;
+            throw NotCertain.IT_IS;
         }
     }
 
     byte here() {
         if (at >= bytes.length) {
-            throw Unsure.IT_IS;
+            throw NotCertain.IT_IS;
         }
         return bytes[at];
     }
@@ -77,7 +77,7 @@ final class Document {
 
     void take(char sign) {
         if (here() != sign) {
-            throw Unsure.IT_IS;
+            throw NotCertain.IT_IS;
         }
         at++;
     }
@@ -113,7 +113,7 @@ final class Document {
 
     private void word(byte[] word) {
         if (!stands(word)) {
-            throw Unsure.IT_IS;
+            throw NotCertain.IT_IS;
         }
         at += word.length;
     }
@@ -166,19 +166,19 @@ final class Document {
                 escape(null);
                 place = at;
             } else if (each >= 0 && each < FIRST_PRINTABLE) {
-                throw Unsure.IT_IS;
+                throw NotCertain.IT_IS;
             } else {
                 place++;
             }
         }
-        throw Unsure.IT_IS;
+        throw NotCertain.IT_IS;
     }
 
     /** The place of the first byte of a string that has no escapes; its end is one before {@code at}. */
     int plainString() {
         int begin = at + 1;
         if (!string()) {
-            throw Unsure.IT_IS;
+            throw NotCertain.IT_IS;
         }
         return begin;
     }
@@ -205,7 +205,7 @@ final class Document {
 
     private void checkName(int begin) {
         if (at - begin > MAX_NAME) {
-            throw Unsure.IT_IS;
+            throw NotCertain.IT_IS;
         }
     }
 
@@ -237,7 +237,7 @@ final class Document {
                 take('u');
                 char second = unit();
                 if (!Character.isSurrogatePair(first, second)) {
-                    throw Unsure.IT_IS;
+                    throw NotCertain.IT_IS;
                 }
                 found += second;
             }
@@ -248,7 +248,7 @@ final class Document {
         }
         int place = "\"\\/bfnrt".indexOf(sign);
         if (place < 0) {
-            throw Unsure.IT_IS;
+            throw NotCertain.IT_IS;
         }
         if (out != null) {
             out.write("\"\\/\b\f\n\r\t".charAt(place));
@@ -261,7 +261,7 @@ final class Document {
             byte digit = here();
             int worth = digit < 0 ? -1 : Character.digit(digit, HEX);
             if (worth < 0) {
-                throw Unsure.IT_IS;
+                throw NotCertain.IT_IS;
             }
             found = found * HEX + worth;
             at++;
@@ -300,12 +300,12 @@ final class Document {
                 at++;
             }
             if (at == first) {
-                throw Unsure.IT_IS;
+                throw NotCertain.IT_IS;
             }
         }
         whole = scale == 0 && !exponent;
         if (at - begin > MAX_NUMBER) {
-            throw Unsure.IT_IS;
+            throw NotCertain.IT_IS;
         }
     }
 
@@ -318,7 +318,7 @@ final class Document {
             place++;
         }
         if (place == first) {
-            throw Unsure.IT_IS;
+            throw NotCertain.IT_IS;
         }
         at = place;
         digits = found;
@@ -338,7 +338,7 @@ final class Document {
     /** The whole number that was read last. */
     long wholeNumber() {
         if (!isLong()) {
-            throw Unsure.IT_IS;
+            throw NotCertain.IT_IS;
         }
         return negative ? -digits : digits;
     }
@@ -359,7 +359,7 @@ final class Document {
 
     private void skip(int depth) {
         if (depth > MAX_DEPTH) {
-            throw Unsure.IT_IS;
+            throw NotCertain.IT_IS;
         }
         switch (here()) {
             case '"':

@@ -26,7 +26,7 @@ public final class FastPath implements Serializable {
     private final String declared;
     private final boolean utc;
     private final OnDemand bySpark;
-    private final Kept kept;
+    private final TextPreserver kept;
     private final Undeclared exact;
     private transient volatile Members root;
 
@@ -43,7 +43,7 @@ public final class FastPath implements Serializable {
         this.utc = utc;
         this.exact = new Undeclared(exact);
         this.bySpark = new OnDemand(bySpark);
-        this.kept = new Kept(declared);
+        this.kept = new TextPreserver(declared);
         root();
     }
 
@@ -85,7 +85,7 @@ public final class FastPath implements Serializable {
             InternalRow found = (InternalRow) root().read(in);
             in.blanks();
             return in.isEnd() ? found : null;
-        } catch (Unsure unsure) {
+        } catch (NotCertain unsure) {
             return null;
         }
     }

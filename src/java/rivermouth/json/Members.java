@@ -23,7 +23,7 @@ final class Members implements Reader {
      * @param whole whether it is the document itself, whose row says behind its columns whether there are other fields,
      *     and whether there was one of its own
      */
-    Members(StructType declared, boolean utc, Known exact, boolean whole) {
+    Members(StructType declared, boolean utc, SchemaNode exact, boolean whole) {
         StructField[] fields = declared.fields();
         names = new byte[fields.length][];
         readers = new Reader[fields.length];
@@ -31,7 +31,7 @@ final class Members implements Reader {
         boolean all = true;
         for (int place = 0; place < fields.length; place++) {
             names[place] = fields[place].name().getBytes(StandardCharsets.UTF_8);
-            readers[place] = Readers.of(fields[place].dataType(), utc, Known.within(exact, fields[place].name()));
+            readers[place] = Readers.of(fields[place].dataType(), utc, SchemaNode.within(exact, fields[place].name()));
             nullable[place] = fields[place].nullable();
             all &= nullable[place];
         }
@@ -58,7 +58,7 @@ final class Members implements Reader {
                 in.skip();
             } else {
                 if (seen[place]) {
-                    throw Unsure.IT_IS;
+                    throw NotCertain.IT_IS;
                 }
                 seen[place] = true;
                 named = true;
@@ -105,7 +105,7 @@ final class Members implements Reader {
     private void checkNulls(Object[] row) {
         for (int place = 0; place < nullable.length; place++) {
             if (row[place] == null && !nullable[place]) {
-                throw Unsure.IT_IS;
+                throw NotCertain.IT_IS;
             }
         }
     }

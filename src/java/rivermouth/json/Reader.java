@@ -5,7 +5,7 @@ interface Reader {
     /**
      * The value, which is no null; the document stands behind it afterwards.
      *
-     * @throws Unsure it may not be of the reader's type
+     * @throws NotCertain it may not be of the reader's type
      */
     Object read(Document in);
 }

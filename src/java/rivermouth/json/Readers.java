@@ -47,16 +47,18 @@ final class Readers {
      * @param exact what shall be kept to its last digit; what would not be is unsure
      * @throws IllegalArgumentException there is none
      */
-    static Reader of(DataType declared, boolean utc, Known exact) {
+    static Reader of(DataType declared, boolean utc, SchemaNode exact) {
         if (declared instanceof StructType) {
             return new Members((StructType) declared, utc, exact, false);
         }
         if (declared instanceof ArrayType) {
-            Reader each = of(((ArrayType) declared).elementType(), utc, exact.items == null ? Known.ANY : exact.items);
+            SchemaNode items = exact.items == null ? SchemaNode.ANY : exact.items;
+            Reader each = of(((ArrayType) declared).elementType(), utc, items);
             return items(each, ((ArrayType) declared).containsNull());
         }
         if (declared instanceof MapType) {
-            Reader each = of(((MapType) declared).valueType(), utc, exact.values == null ? Known.ANY : exact.values);
+            SchemaNode values = exact.values == null ? SchemaNode.ANY : exact.values;
+            Reader each = of(((MapType) declared).valueType(), utc, values);
             return entries(each, ((MapType) declared).valueContainsNull());
         }
         if (declared instanceof DecimalType) {
@@ -119,7 +121,7 @@ final class Readers {
             while (more) {
                 UTF8String key = in.name();
                 if (!seen.add(key)) {
-                    throw Unsure.IT_IS;
+                    throw NotCertain.IT_IS;
                 }
                 in.colon();
                 keys.add(key);
@@ -135,7 +137,7 @@ final class Readers {
             return each.read(in);
         }
         if (!mayBeNull) {
-            throw Unsure.IT_IS;
+            throw NotCertain.IT_IS;
         }
         return null;
     }
@@ -144,7 +146,7 @@ final class Readers {
         in.number();
         long found = in.wholeNumber();
         if (!Limits.isWhole(found, greatest)) {
-            throw Unsure.IT_IS;
+            throw NotCertain.IT_IS;
         }
         return found;
     }
@@ -171,7 +173,7 @@ final class Readers {
             return found;
         }
         if (!Exact.isDouble(ascii(in, begin, in.at), found)) {
-            throw Unsure.IT_IS;
+            throw NotCertain.IT_IS;
         }
         return found;
     }
@@ -182,14 +184,14 @@ final class Readers {
         float found = (float) sent;
         // Where rounding twice and once differ, Spark's parser decides.
         if (found != Float.parseFloat(ascii(in, begin, in.at)) || !Limits.isInFloatRange(sent)) {
-            throw Unsure.IT_IS;
+            throw NotCertain.IT_IS;
         }
         return found;
     }
 
     private static double finite(double found) {
         if (Double.isInfinite(found)) {
-            throw Unsure.IT_IS;
+            throw NotCertain.IT_IS;
         }
         return found;
     }
@@ -205,19 +207,19 @@ final class Readers {
             }
             boolean fits = in.length - in.scale <= Math.max(precision - scale, 1);
             if (in.exponent || !fits || in.length > LONG_DIGITS || !in.shorten(scale)) {
-                throw Unsure.IT_IS;
+                throw NotCertain.IT_IS;
             }
             long sent = in.negative ? -in.digits : in.digits;
             if (precision <= LONG_DIGITS) {
                 long unscaled = sent * (long) POWERS[scale - in.scale];
                 if (Math.abs(unscaled) >= (long) POWERS[precision]) {
-                    throw Unsure.IT_IS;
+                    throw NotCertain.IT_IS;
                 }
                 return Decimal.createUnsafe(unscaled, precision, scale);
             }
             Decimal found = Limits.decimal(BigDecimal.valueOf(sent, in.scale), precision, scale);
             if (found == null) {
-                throw Unsure.IT_IS;
+                throw NotCertain.IT_IS;
             }
             return found;
         };
@@ -245,9 +247,9 @@ final class Readers {
     /** A value that is no string, as its text. */
     private static Object kept(Document in, int begin) {
         try {
-            return UTF8String.fromBytes(Kept.text(in.bytes, begin, in.at));
+            return UTF8String.fromBytes(TextPreserver.text(in.bytes, begin, in.at));
         } catch (IOException refused) {
-            throw Unsure.IT_IS;
+            throw NotCertain.IT_IS;
         }
     }
 
@@ -260,9 +262,9 @@ final class Readers {
                 return found;
             }
         } catch (IllegalArgumentException none) {
-            throw Unsure.IT_IS;
+            throw NotCertain.IT_IS;
         }
-        throw Unsure.IT_IS;
+        throw NotCertain.IT_IS;
     }
 
     private static String ascii(Document in, int begin, int end) {

@@ -33,7 +33,7 @@ final class Times {
     /** Days since 1970 of a date that fills the bytes from {@code begin} to {@code end}. */
     static int date(byte[] in, int begin, int end) {
         if (end - begin != DATE) {
-            throw Unsure.IT_IS;
+            throw NotCertain.IT_IS;
         }
         return day(in, begin);
     }
@@ -149,7 +149,7 @@ final class Times {
 
     private static void sign(boolean isThere) {
         if (!isThere) {
-            throw Unsure.IT_IS;
+            throw NotCertain.IT_IS;
         }
     }
 }

@@ -41,7 +41,7 @@ public final class Undeclared implements Serializable {
     private static final byte[] NULL = "null".getBytes(StandardCharsets.US_ASCII);
 
     private final String tree;
-    private transient volatile Known root;
+    private transient volatile SchemaNode root;
 
     /**
      * Of one flow.
@@ -133,12 +133,12 @@ public final class Undeclared implements Serializable {
         return new GenericArrayData(found.stream().map(UTF8String::fromString).toArray());
     }
 
-    private static void name(JsonParser in, Known node, String path, Set<String> found) throws IOException {
+    private static void name(JsonParser in, SchemaNode node, String path, Set<String> found) throws IOException {
         JsonToken token = in.currentToken();
         if (token == JsonToken.START_OBJECT && (node.fields != null || node.values != null)) {
             while (in.nextToken() == JsonToken.FIELD_NAME) {
                 String field = in.currentName();
-                Known child = node.member(field);
+                SchemaNode child = node.member(field);
                 String below = node.fields == null ? path + "[]" : path.isEmpty() ? field : path + "." + field;
                 in.nextToken();
                 if (child == null) {
@@ -234,10 +234,10 @@ public final class Undeclared implements Serializable {
         return "undeclared";
     }
 
-    Known root() {
-        Known known = root;
+    SchemaNode root() {
+        SchemaNode known = root;
         if (known == null) {
-            known = Known.of(tree);
+            known = SchemaNode.of(tree);
             root = known;
         }
         return known;
@@ -252,10 +252,10 @@ public final class Undeclared implements Serializable {
             }
             while (in.nextToken() == JsonToken.FIELD_NAME) {
                 String name = in.currentName();
-                Known node = root().member(name);
+                SchemaNode node = root().member(name);
                 in.nextToken();
                 int begin = (int) in.currentTokenLocation().getByteOffset();
-                boolean fits = (node == null ? Known.ANY : node).fits(in);
+                boolean fits = (node == null ? SchemaNode.ANY : node).fits(in);
                 in.finishToken();
                 if (!fits || asked.contains(name)) {
                     found.add(new Part(name, begin, (int) in.currentLocation().getByteOffset()));
@@ -289,10 +289,10 @@ public final class Undeclared implements Serializable {
         }
 
         /** Those of an object, but for what is told as a whole. */
-        void object(JsonParser in, Known node, Set<String> whole) throws IOException {
+        void object(JsonParser in, SchemaNode node, Set<String> whole) throws IOException {
             while (in.nextToken() == JsonToken.FIELD_NAME) {
                 String name = in.currentName();
-                Known child = node.member(name);
+                SchemaNode child = node.member(name);
                 JsonToken token = in.nextToken();
                 if (whole.contains(name)) {
                     in.skipChildren();
@@ -306,7 +306,7 @@ public final class Undeclared implements Serializable {
             }
         }
 
-        private void array(JsonParser in, Known items) throws IOException {
+        private void array(JsonParser in, SchemaNode items) throws IOException {
             int index = 0;
             while (in.nextToken() != JsonToken.END_ARRAY) {
                 within(in, items, Integer.toString(index));
@@ -314,7 +314,7 @@ public final class Undeclared implements Serializable {
             }
         }
 
-        private void within(JsonParser in, Known node, String name) throws IOException {
+        private void within(JsonParser in, SchemaNode node, String name) throws IOException {
             JsonToken token = in.currentToken();
             boolean object = token == JsonToken.START_OBJECT && (node.fields != null || node.values != null);
             boolean array = token == JsonToken.START_ARRAY && node.items != null && node.items.isLooked();

@@ -38,13 +38,13 @@ final class Variants implements Reader {
             checkSize(found);
             return new VariantVal(found.getValue(), found.getMetadata());
         } catch (IOException | VariantSizeLimitException refused) {
-            throw Unsure.IT_IS;
+            throw NotCertain.IT_IS;
         }
     }
 
     private static void append(Document in, VariantBuilder out, int depth) throws IOException {
         if (depth > Document.MAX_DEPTH) {
-            throw Unsure.IT_IS;
+            throw NotCertain.IT_IS;
         }
         switch (in.here()) {
             case '"':
@@ -136,7 +136,7 @@ final class Variants implements Reader {
      * @throws IOException no VARIANT holds it
      */
     static String text(byte[] value, int begin, int end) throws IOException {
-        try (JsonParser in = Kept.FACTORY.createParser(value, begin, end - begin)) {
+        try (JsonParser in = TextPreserver.FACTORY.createParser(value, begin, end - begin)) {
             in.nextToken();
             StringBuilder out = new StringBuilder(end - begin);
             write(tree(in), out);
@@ -154,7 +154,7 @@ final class Variants implements Reader {
         if (token == JsonToken.START_OBJECT) {
             Map<String, Object> members = new LinkedHashMap<>();
             while (in.nextToken() == JsonToken.FIELD_NAME) {
-                Kept.check(in);
+                TextPreserver.check(in);
                 String name = in.currentName();
                 in.nextToken();
                 members.put(name, tree(in));
@@ -171,7 +171,7 @@ final class Variants implements Reader {
         if (token.isNumeric()) {
             checkNumber(in.getText());
         }
-        Kept.check(in);
+        TextPreserver.check(in);
         return token == JsonToken.VALUE_STRING ? quoted(in.getText()) : in.getText();
     }
 

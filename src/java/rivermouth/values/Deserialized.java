@@ -39,7 +39,7 @@ public final class Deserialized implements Serializable {
     private final boolean isKey;
     private final boolean truncatesTimes;
     private transient Shape shape;
-    private transient Held held;
+    private transient PooledDeserializer held;
 
     /**
      * A deserializer of one flow.
@@ -64,10 +64,10 @@ public final class Deserialized implements Serializable {
     /** Why a class cannot be used here: a sentence, empty if it is not there. Null if it can. */
     public String trouble() {
         try {
-            Held found = Held.borrowed(name, config, isKey);
+            PooledDeserializer found = PooledDeserializer.borrowed(name, config, isKey);
             found.giveBack();
             return null;
-        } catch (Held.Unusable unusable) {
+        } catch (PooledDeserializer.Unusable unusable) {
             return unusable.getMessage();
         }
     }
@@ -134,7 +134,7 @@ public final class Deserialized implements Serializable {
         if (held != null) {
             return held.deserialized(topic, headers, value);
         }
-        Held mine = Held.inTask(name, config, isKey);
+        PooledDeserializer mine = PooledDeserializer.inTask(name, config, isKey);
         if (task == null) {
             try {
                 return mine.deserialized(topic, headers, value);
@@ -165,9 +165,9 @@ public final class Deserialized implements Serializable {
         } catch (Refused refused) {
             throw refused;
         } catch (Getters.Unreadable thrown) {
-            throw Held.failed("what it returned cannot be read: ", thrown.getCause(), config);
+            throw PooledDeserializer.failed("what it returned cannot be read: ", thrown.getCause(), config);
         } catch (RuntimeException | StackOverflowError error) {
-            throw Held.failed("what it returned cannot be read: ", error, config);
+            throw PooledDeserializer.failed("what it returned cannot be read: ", error, config);
         }
     }
 

@@ -140,7 +140,7 @@ def written(spark: SparkSession, encoding: Encoding, writer: int) -> StructType:
     try:
         found = _decoder(spark, encoding).found(writer)
     except JAVA_ERRORS as error:
-        raise schema_registry.told(error) from None
+        raise schema_registry.translated(error) from None
     return StructType.fromJson(json.loads(found))
 
 
@@ -153,7 +153,7 @@ def of_registry(spark: SparkSession, registry: RegistryAccess, subject: str, ver
     try:
         found: str = schema_registry.client(spark, registry).version(subject, version)
     except JAVA_ERRORS as error:
-        raise schema_registry.told(error) from None
+        raise schema_registry.translated(error) from None
     return found
 
 
@@ -166,7 +166,7 @@ def with_id(spark: SparkSession, registry: RegistryAccess, number: int) -> str:
     try:
         found: str = schema_registry.client(spark, registry).withId(number)
     except JAVA_ERRORS as error:
-        raise schema_registry.told(error) from None
+        raise schema_registry.translated(error) from None
     return found
 
 
@@ -203,7 +203,7 @@ def _of_schema(spark: SparkSession, what: str, schema: str) -> str:
     try:
         found: str = getattr(_java(spark, "Decoder"), what)(schema)
     except JAVA_ERRORS as error:
-        raise schema_registry.told(error) from None
+        raise schema_registry.translated(error) from None
     return found
 
 
@@ -220,7 +220,7 @@ def _decoder(spark: SparkSession, encoding: Encoding) -> Any:
             encoding.id_header,
         )
     except JAVA_ERRORS as error:
-        raise schema_registry.told(error) from None
+        raise schema_registry.translated(error) from None
 
 
 def _java(spark: SparkSession, name: str) -> Any:

@@ -95,7 +95,7 @@ class RowFormat(DeclaredFormat):
         """What is read of a value's document, in which rows of the source are of type ``row``."""
         raise NotImplementedError
 
-    def told(self, parsed: DataFrame, schema: T.StructType) -> DataFrame:
+    def change_columns(self, parsed: DataFrame, schema: T.StructType) -> DataFrame:
         """Parsed values with their rows.
 
         Args:
@@ -158,7 +158,7 @@ class RowFormat(DeclaredFormat):
         parsed = json_spark_parser.parsed(sent, document, called)
         parsed = parsed.selectExpr(f"* EXCEPT ({names.VALUE}, {_SENT})", f"{_SENT} AS {names.VALUE}")
         sound = f"coalesce({json_spark_parser.SOUND}, false) AS __sound"
-        told = self.told(parsed.selectExpr("*", sound), schema)
+        told = self.change_columns(parsed.selectExpr("*", sound), schema)
         reads = [self._read(NEW, number, field) for number, field in enumerate(schema.fields)]
         converted = told.selectExpr("*", *(f"{self.convert(read)} AS {_done(read)}" for read in reads))
         data = _struct({read.name: self._kept(read) for read in reads})

@@ -77,8 +77,8 @@ class ConnectFormat(RowFormat):
         return {**found, "FIELD_TYPE": misfit}
 
     @property
-    def _said(self) -> debezium_types.Said:
-        return debezium_types.Said(self.decimals, self.time_precision, self.binaries, self.refuses_finer_times)
+    def _said(self) -> debezium_types.Described:
+        return debezium_types.Described(self.decimals, self.time_precision, self.binaries, self.refuses_finer_times)
 
     def of_rows(self, told: DataFrame, schema: T.StructType) -> DataFrame:
         """The columns whose values mean what the schema block says, made of both in a few steps.

@@ -14,7 +14,7 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
 from rivermouth.decoding.cdc import debezium_types
-from rivermouth.decoding.cdc.debezium_types import HINTED, Said
+from rivermouth.decoding.cdc.debezium_types import HINTED, Described
 from rivermouth.decoding.json import json_types
 from rivermouth.names import quoted
 
@@ -91,7 +91,7 @@ def hint_of(hints: str, name: str) -> str:
     return f"get(filter({hints}, c -> c.field = {names.literal(name)}), 0)"
 
 
-def checked(read: str, declared: T.DataType, hint: str, said: Said, numbers: Iterator[int] | None = None) -> str:
+def checked(read: str, declared: T.DataType, hint: str, said: Described, numbers: Iterator[int] | None = None) -> str:
     """SQL of a column that was read as ``read_as`` says, with a struct of ``v`` and ``wrong`` for each value.
 
     Args:
@@ -172,14 +172,14 @@ def _wrong_part(part: str, declared: T.DataType, may_be_null: bool, reason: str,
     return f"({found} OR {empty})"
 
 
-def _plain(read: str, declared: T.DataType, said: Said) -> str:
+def _plain(read: str, declared: T.DataType, said: Described) -> str:
     """Of what no schema block explains: as in plain JSON."""
     misfit = json_types.misfit(read, declared, exact_times=said.exact_times)
     reason = f"CASE WHEN {misfit} THEN '{MISFIT}' END" if misfit else "CAST(NULL AS STRING)"
     return f"struct({json_types.convert(read, declared)} AS v, {reason} AS wrong)"
 
 
-def _leaf(read: str, declared: T.DataType, hint: str, at: str, said: Said) -> str:
+def _leaf(read: str, declared: T.DataType, hint: str, at: str, said: Described) -> str:
     """The steps of a column, one inside of the other."""
     bound = {f"{at}_hint": hint}
     for step in debezium_types.steps(read, declared, at, said):

@@ -37,7 +37,7 @@ _LARGEST: Final = {"millis": LAST_US // 1000, "micros": LAST_US, "nanos": whole_
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Described:
     """What values mean where no schema block says it; what None is of, nobody knows.
 
     Attributes:
@@ -53,7 +53,7 @@ class Said:
     exact_times: bool = False
 
 
-def steps(read: str, declared: T.DataType, at: str, said: Said) -> Iterator[dict[str, str]]:
+def steps(read: str, declared: T.DataType, at: str, said: Described) -> Iterator[dict[str, str]]:
     """Columns to be added one step after the other; the last is ``<at>``, null where the value does not fit.
 
     Args:
@@ -76,7 +76,7 @@ def steps(read: str, declared: T.DataType, at: str, said: Said) -> Iterator[dict
         yield {at: _timestamp(read, declared, at, said)}
 
 
-def ambiguous(declared: T.DataType, at: str, said: Said) -> str | None:
+def ambiguous(declared: T.DataType, at: str, said: Described) -> str | None:
     """SQL: whether nothing says what a value means; None where that cannot be."""
     hint = f"{at}_hint"
     if isinstance(declared, T.DecimalType):
@@ -165,7 +165,7 @@ def _date(read: str, declared: T.DataType, hint: str, at: str) -> str:
     )
 
 
-def _micros(read: str, hint: str, at: str, said: Said) -> str:
+def _micros(read: str, hint: str, at: str, said: Described) -> str:
     number = f"try_variant_get({read}, '$', 'bigint')"
     largest = {_BY_SETTING[name]: value for name, value in _LARGEST.items()}
     cases = []
@@ -180,7 +180,7 @@ def _micros(read: str, hint: str, at: str, said: Said) -> str:
     return f"CASE WHEN {at}_kind = 'BIGINT' THEN CASE {' '.join(cases)} END END"
 
 
-def _timestamp(read: str, declared: T.DataType, at: str, said: Said) -> str:
+def _timestamp(read: str, declared: T.DataType, at: str, said: Described) -> str:
     micros = f"timestamp_micros({at}_micros)"
     if isinstance(declared, T.TimestampNTZType):
         micros = f"CAST({micros} AS timestamp_ntz)"

@@ -69,7 +69,7 @@ class JsonDecoding:
         if self.needs_declared_field:
             checked = checked.withColumn("__fits", F.expr(f"__fits AND ({self._is_of_the_schema()})"))
         ours = ", ".join(json_spark_columns.ours(schema, spared))
-        if policies.says_of_new(REFUSED) or policies.rescues:
+        if policies.on_new(REFUSED) or policies.rescues:
             return self._scanned(checked, spared, changed=changed).selectExpr(f"* EXCEPT ({ours})")
         data = ", ".join(f"__done_{place} AS {quoted(field.name)}" for place, field in enumerate(schema.fields))
         decoded = f"{names.VALUE} IS NULL OR __fits AS {names.DECODED}"
@@ -122,7 +122,7 @@ class JsonDecoding:
         )
         data = [f"{sql} AS {quoted(field.name)}" for sql, field in zip(done, self.schema.fields, strict=True)]
         found = {}
-        if self.policies.says_of_new(REFUSED):
+        if self.policies.on_new(REFUSED):
             found["__surplus"] = undeclared_fields.fields(spark, self.schema, self.policies, REFUSED, sent)
         if self.policies.rescues:
             told = (

@@ -50,7 +50,7 @@ def kept(spark: SparkSession, declared: T.StructType, of: str) -> Column:
     So are values of VARIANT columns, or empty ones where no VARIANT holds them.
     """
     kinds = _only(_in_documents(declared), (T.StringType, T.VariantType))
-    return ClassicColumn(jvm_classes.made(spark, "json.Kept", kinds.json()).of(of))
+    return ClassicColumn(jvm_classes.made(spark, "json.TextPreserver", kinds.json()).of(of))
 
 
 def texts_kept(spark: SparkSession, read: T.StructType, of: str) -> Column:
@@ -59,7 +59,7 @@ def texts_kept(spark: SparkSession, read: T.StructType, of: str) -> Column:
     Where a decimal is read of a number, one that a variant would round is an empty object.
     """
     kinds = _only(read, (T.StringType, T.DecimalType))
-    return ClassicColumn(jvm_classes.made(spark, "json.Kept", kinds.json()).of(of))
+    return ClassicColumn(jvm_classes.made(spark, "json.TextPreserver", kinds.json()).of(of))
 
 
 def kept_type(declared: T.DataType, read: T.DataType) -> T.DataType:

@@ -73,8 +73,8 @@ def columns(document: Mapping[str, Any], others: Mapping[str, Any] | None = None
     Raises:
         ValueError: A table cannot have these columns; the text says why.
     """
-    said = _Reading(others or {}).said(document, document, ())
-    found = _type(said)
+    described = _Reading(others or {}).described(document, document, ())
+    found = _type(described)
     if not isinstance(found, T.StructType):
         msg = "the JSON Schema describes no object with properties"
         raise ValueError(msg)  # noqa: TRY004 - the caller reports ValueErrors
@@ -82,28 +82,28 @@ def columns(document: Mapping[str, Any], others: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
-    """What is said of one value.
+class _Described:
+    """What is described of one value.
 
     Attributes:
         kinds: Of which it may be; none where there can be no value.
         properties: Of an object, by name.
         required: Names of those that must be there.
-        values: Of the other members of an object; None where nothing is said of them.
-        items: Of an array; None where nothing is said of them.
-        hints: What is said of a value that is none of both.
+        values: Of the other members of an object; None where nothing is described of them.
+        items: Of an array; None where nothing is described of them.
+        hints: What is described of a value that is none of both.
     """
 
     kinds: frozenset[str] = _ANYTHING
-    properties: Mapping[str, _Said] = field(default_factory=dict)
+    properties: Mapping[str, _Described] = field(default_factory=dict)
     required: frozenset[str] = frozenset()
-    values: _Said | None = None
-    items: _Said | None = None
+    values: _Described | None = None
+    items: _Described | None = None
     hints: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _both(one: _Said, other: _Said) -> _Said:
-    """What is said where both are."""
+def _both(one: _Described, other: _Described) -> _Described:
+    """What is described where both are."""
     kinds = one.kinds & other.kinds
     if not kinds and one.kinds and other.kinds:
         # No value can be both: rather the text of whatever comes than no column.
@@ -112,8 +112,8 @@ def _both(one: _Said, other: _Said) -> _Said:
     return replace(joined, kinds=kinds, required=one.required | other.required, hints={**one.hints, **other.hints})
 
 
-def _either(one: _Said, other: _Said) -> _Said:
-    """What is said where one of them is."""
+def _either(one: _Described, other: _Described) -> _Described:
+    """What is described where one of them is."""
     if not one.kinds or not other.kinds:
         return one if one.kinds else other
     hints = dict(one.hints) if one.hints == other.hints else {}
@@ -124,14 +124,14 @@ def _either(one: _Said, other: _Said) -> _Said:
     return replace(joined, kinds=one.kinds | other.kinds, required=required, hints=hints)
 
 
-def _joined(join: Callable[[_Said, _Said], _Said], one: _Said, other: _Said) -> _Said:
-    def of(mine: _Said | None, others: _Said | None) -> _Said | None:
+def _joined(join: Callable[[_Described, _Described], _Described], one: _Described, other: _Described) -> _Described:
+    def of(mine: _Described | None, others: _Described | None) -> _Described | None:
         return join(mine, others) if mine is not None and others is not None else mine or others
 
     properties = dict(one.properties)
-    for name, said in other.properties.items():
-        properties[name] = join(properties[name], said) if name in properties else said
-    return _Said(properties=properties, values=of(one.values, other.values), items=of(one.items, other.items))
+    for name, described in other.properties.items():
+        properties[name] = join(properties[name], described) if name in properties else described
+    return _Described(properties=properties, values=of(one.values, other.values), items=of(one.items, other.items))
 
 
 class _Reading:
@@ -141,21 +141,21 @@ class _Reading:
         self._others = others
         self._left = _MOST_VALUES
 
-    def said(self, schema: Any, root: Any, opened: tuple[tuple[int, str], ...], depth: int = 0) -> _Said:
+    def described(self, schema: Any, root: Any, opened: tuple[tuple[int, str], ...], depth: int = 0) -> _Described:
         """What a schema says; ``opened`` are the references that lead to it."""
         self._left -= 1
         if self._left < 0 or depth > _DEEPEST:
             msg = f"the JSON Schema has more than {_MOST_VALUES:,} values, or nests more than {_DEEPEST} levels"
             raise ValueError(msg)
         if schema is False:
-            return _Said(kinds=frozenset())
+            return _Described(kinds=frozenset())
         if not isinstance(schema, Mapping):
-            return _Said()
+            return _Described()
 
-        def inner(part: Any) -> _Said:
-            return self.said(part, root, opened, depth + 1)
+        def inner(part: Any) -> _Described:
+            return self.described(part, root, opened, depth + 1)
 
-        found = _Said(
+        found = _Described(
             kinds=_kinds(schema),
             properties={str(name): inner(each) for name, each in _mapping(schema, "properties").items()},
             required=frozenset(map(str, _listed(schema.get("required")))),
@@ -172,7 +172,7 @@ class _Reading:
                 found = _both(found, choice)
         return found
 
-    def _referred(self, reference: str, root: Any, opened: tuple[tuple[int, str], ...], depth: int) -> _Said:
+    def _referred(self, reference: str, root: Any, opened: tuple[tuple[int, str], ...], depth: int) -> _Described:
         name, _, pointer = reference.partition("#")
         target = self._others.get(name) if name else root
         place = (id(target), pointer)
@@ -186,7 +186,7 @@ class _Reading:
         if found is None or (pointer and not pointer.startswith("/")):
             msg = f"the JSON Schema refers to {reference!r}, which is not there"
             raise ValueError(msg)
-        return self.said(found, target, (*opened, place), depth + 1)
+        return self.described(found, target, (*opened, place), depth + 1)
 
 
 _HINTS: Final = ("format", "title", "minimum", "maximum", "connect.type", "connect.parameters", "description")
@@ -218,8 +218,8 @@ def _items(schema: Mapping[str, Any]) -> Iterable[Any]:
     return [*found, schema["additionalItems"]] if isinstance(schema.get("additionalItems"), Mapping) else found
 
 
-def _one_of(said: Iterable[_Said]) -> _Said | None:
-    found = list(said)
+def _one_of(described: Iterable[_Described]) -> _Described | None:
+    found = list(described)
     return reduce(_either, found) if found else None
 
 
@@ -234,25 +234,25 @@ def _listed(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
-def _type(said: _Said) -> T.DataType:
-    """The type of a column that holds what is said."""
-    kinds = said.kinds - {_NULL}
+def _type(described: _Described) -> T.DataType:
+    """The type of a column that holds what is described."""
+    kinds = described.kinds - {_NULL}
     if kinds == _KINDS["object"]:
-        return _object(said)
+        return _object(described)
     if kinds == _KINDS["array"]:
-        items = said.items or _Said()
+        items = described.items or _Described()
         return T.ArrayType(_type(items), _NULL in items.kinds)
-    hint = _word(said.hints, "connect.type")
+    hint = _word(described.hints, "connect.type")
     if kinds == _KINDS["boolean"]:
         return T.BooleanType()
     if kinds == _KINDS["integer"]:
-        bounds = [said.hints.get(word) for word in ("minimum", "maximum")]
+        bounds = [described.hints.get(word) for word in ("minimum", "maximum")]
         larger = any(isinstance(each, int) and abs(each) > _LARGEST for each in bounds)
         return T.DecimalType(_LONGEST, 0) if larger else _CONNECT.get(hint, T.LongType())
     if kinds and kinds <= _NUMBER:
-        return _decimal(said.hints) or _CONNECT.get(hint, T.DoubleType())
+        return _decimal(described.hints) or _CONNECT.get(hint, T.DoubleType())
     if kinds == _KINDS["string"]:
-        return _STRINGS.get(_word(said.hints, "format"), T.StringType())
+        return _STRINGS.get(_word(described.hints, "format"), T.StringType())
     return T.StringType()
 
 
@@ -262,27 +262,27 @@ def _word(hints: Mapping[str, Any], name: str) -> str:
     return found if isinstance(found, str) else ""
 
 
-def _object(said: _Said) -> T.DataType:
+def _object(described: _Described) -> T.DataType:
     """A struct of the properties; a map, or a string with the text of the object, where none has a name."""
-    known = {name: each for name, each in said.properties.items() if each.kinds}
+    known = {name: each for name, each in described.properties.items() if each.kinds}
     if known:
-        return T.StructType([_field(name, each, needed=name in said.required) for name, each in known.items()])
-    if said.values is None:
+        return T.StructType([_field(name, each, needed=name in described.required) for name, each in known.items()])
+    if described.values is None:
         return T.StringType()
-    return T.MapType(T.StringType(), _type(said.values), _NULL in said.values.kinds)
+    return T.MapType(T.StringType(), _type(described.values), _NULL in described.values.kinds)
 
 
-def _field(name: str, said: _Said, *, needed: bool) -> T.StructField:
-    about = said.hints.get("description")
+def _field(name: str, described: _Described, *, needed: bool) -> T.StructField:
+    about = described.hints.get("description")
     comment = {"comment": about} if isinstance(about, str) and about else {}
-    return T.StructField(name, _type(said), not needed or _NULL in said.kinds, comment)
+    return T.StructField(name, _type(described), not needed or _NULL in described.kinds, comment)
 
 
 def _decimal(hints: Mapping[str, Any]) -> T.DecimalType | None:
     if hints.get("title") != _CONNECT_DECIMAL:
         return None
-    said = hints.get("connect.parameters")
-    parameters = said if isinstance(said, Mapping) else {}
+    described = hints.get("connect.parameters")
+    parameters = described if isinstance(described, Mapping) else {}
     try:
         scale = int(parameters.get("scale", 0))
         digits = int(parameters.get("connect.decimal.precision", _LONGEST))

@@ -31,7 +31,7 @@ def made(spark: SparkSession, name: str, *arguments: Any) -> Any:
     try:
         return found(spark, name)(*arguments)
     except JAVA_ERRORS as error:
-        raise told(error) from None
+        raise translated(error) from None
 
 
 def step(spark: SparkSession, column: str, name: str, *arguments: Any) -> Column:
@@ -47,7 +47,7 @@ def step(spark: SparkSession, column: str, name: str, *arguments: Any) -> Column
     return ClassicColumn(made(spark, name, *arguments).over(column))
 
 
-def told(error: Exception) -> Exception:
+def translated(error: Exception) -> Exception:
     """An error of our classes as a ValueError with its first line; one that says nothing as it is."""
     java = java_error(error)
     text = str(java.getMessage()) if java is not None else str(error)

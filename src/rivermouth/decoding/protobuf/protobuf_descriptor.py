@@ -268,8 +268,8 @@ def _shape(descriptor: Any) -> list[tuple[Any, ...]]:
 
 def is_repeated(field: Any) -> bool:
     """Whether a field may stand several times; protobuf before 6.31 knows that as its label alone."""
-    told = getattr(field, "is_repeated", None)
-    return bool(field.label == field.LABEL_REPEATED if told is None else told)
+    described = getattr(field, "is_repeated", None)
+    return bool(field.label == field.LABEL_REPEATED if described is None else described)
 
 
 def is_map(field: Any) -> bool:
@@ -300,8 +300,8 @@ def is_enum(field: Any) -> bool:
 
 def is_required(field: Any) -> bool:
     """Whether a message is none without the field."""
-    told = getattr(field, "is_required", None)
-    return bool(field.label == field.LABEL_REQUIRED if told is None else told)
+    described = getattr(field, "is_required", None)
+    return bool(field.label == field.LABEL_REQUIRED if described is None else described)
 
 
 def has_columns(field: Any) -> bool:
@@ -309,7 +309,7 @@ def has_columns(field: Any) -> bool:
     return bool(is_message(field) and standard(field.message_type) is None and field.message_type.fields)
 
 
-def told(field: Any) -> str:
+def described(field: Any) -> str:
     """What a field holds, in words."""
     if is_map(field):
         return "a map"

@@ -53,7 +53,7 @@ def descriptor_set_of_writer(spark: SparkSession, registry: RegistryAccess, writ
     try:
         return bytes(_writers(spark, registry, ()).descriptors(writer))
     except JAVA_ERRORS as error:
-        raise schema_registry.told(error) from None
+        raise schema_registry.translated(error) from None
 
 
 def _writers(spark: SparkSession, registry: RegistryAccess, known: Collection[int]) -> Any:
@@ -61,7 +61,7 @@ def _writers(spark: SparkSession, registry: RegistryAccess, known: Collection[in
     try:
         return jvm_classes.found(spark, "avro.Writers")(schema_registry.client(spark, registry), sorted(known))
     except JAVA_ERRORS as error:
-        raise schema_registry.told(error) from None
+        raise schema_registry.translated(error) from None
 
 
 def _file(name: str, text: str, what: str) -> Any:

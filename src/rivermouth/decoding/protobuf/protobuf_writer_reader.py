@@ -267,7 +267,7 @@ def _nothing(_message: Any) -> None:
 
 def _mismatch(field: Any, target: T.DataType, path: str, there: Callable[[Any], bool], absent: Read) -> Read:
     """A function that refuses what was sent in a field whose column cannot hold it."""
-    text = f"field {path} is {descriptors.told(field)} in the writer's schema, which is not {target.typeName()}"
+    text = f"field {path} is {descriptors.described(field)} in the writer's schema, which is not {target.typeName()}"
 
     def read(message: Any) -> Any:
         if there(message):

@@ -43,7 +43,7 @@ def with_references(
         what = f"version {version} of subject {subject}"
         if depth > _DEEPEST_REFERENCE:
             raise SchemaRegistryFailed(detail=f"{what} is referred to more than {_DEEPEST_REFERENCE} deep")
-        found = schema_registry.said(spark, registry, subject, version, form)
+        found = schema_registry.version_of(spark, registry, subject, version, form)
         if found is None or found.get("schemaType") != kind:
             raise SchemaRegistryFailed(detail=f"it has no {_CALLED[kind]} as {what}")
         texts[name] = str(found.get("schema"))

@@ -93,7 +93,9 @@ def client(spark: SparkSession, access: RegistryAccess) -> Any:
     return jvm_classes.found(spark, "avro.Registry")(access.url, *login, *bounds)
 
 
-def said(spark: SparkSession, registry: RegistryAccess, subject: str, version: int, form: str) -> dict[str, Any] | None:
+def version_of(
+    spark: SparkSession, registry: RegistryAccess, subject: str, version: int, form: str
+) -> dict[str, Any] | None:
     """What a registry says of a version of a subject; None if it has none.
 
     Args:
@@ -107,9 +109,9 @@ def said(spark: SparkSession, registry: RegistryAccess, subject: str, version: i
         SchemaRegistryFailed: It does not say.
     """
     try:
-        answer = client(spark, registry).said(subject, version, form)
+        answer = client(spark, registry).version_of(subject, version, form)
     except JAVA_ERRORS as error:
-        raise told(error) from None
+        raise translated(error) from None
     return None if answer is None else dict(json.loads(answer))
 
 
@@ -119,7 +121,7 @@ def id_of(spark: SparkSession, registry: RegistryAccess, subject: str, version: 
     Raises:
         SchemaRegistryFailed: The registry has none, or does not say.
     """
-    found = said(spark, registry, subject, version, "serialized")
+    found = version_of(spark, registry, subject, version, "serialized")
     number = None if found is None else found.get("id")
     if not isinstance(number, int):
         raise SchemaRegistryFailed(detail=f"it does not say which id version {version} of subject {subject} has")
@@ -132,7 +134,7 @@ def newest(spark: SparkSession, registry: RegistryAccess, subject: str) -> tuple
     Raises:
         SchemaRegistryFailed: The registry has none, or does not say.
     """
-    match said(spark, registry, subject, NEWEST, "serialized"):
+    match version_of(spark, registry, subject, NEWEST, "serialized"):
         case {"version": int(version), "id": int(number)}:
             return version, number
     raise SchemaRegistryFailed(detail=f"it does not say which version of subject {subject} is the newest")
@@ -155,8 +157,8 @@ def written_id(
     return None if subject is None else id_of(spark, access(), subject, version or 0)
 
 
-def told(error: Exception) -> Exception:
+def translated(error: Exception) -> Exception:
     """An error of our classes as one of Python's; others are what they are."""
     java = jvm_classes.java_error(error)
     failed = None if java is None else failure(str(java.toString()))
-    return jvm_classes.told(error) if failed is None else failed
+    return jvm_classes.translated(error) if failed is None else failed

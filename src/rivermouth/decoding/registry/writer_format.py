@@ -40,7 +40,7 @@ class WritersFormat(SubjectFormat, EvolvingFormat):
 
     def with_policies(self, evolution: Evolution) -> Self:
         """The same format under policies; the format's own rules hold where they say nothing."""
-        said = None if evolution.says_nothing else evolution
+        said = None if evolution.is_default else evolution
         if said == self._evolution:
             return self
         same = self.model_copy()

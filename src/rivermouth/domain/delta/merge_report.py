@@ -40,7 +40,7 @@ def way(changes: int, held_bytes: int | None) -> Way:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class ReadFiles:
     """What of a table a merge of few changes had to read.
 
     Attributes:
@@ -129,7 +129,7 @@ class MergeNeeds:
 def report(
     metrics: Mapping[str, int],
     chosen: Way,
-    looked: Looked | None,
+    looked: ReadFiles | None,
     needs: MergeNeeds,
     skipped_by: Sequence[str],
 ) -> MergeReport:

@@ -79,14 +79,14 @@ class LossDecision:
         """As the command that decides it."""
         return f'rivermouth run {flow} {self.options} --why "REASON"'
 
-    def together(self, other: LossDecision) -> LossDecision:
+    def merged_with(self, other: LossDecision) -> LossDecision:
         """Both in one; ``other`` is right where they differ. A topic that begins anew needs no further word."""
         epochs = tuple(dict.fromkeys((*self.epochs, *other.epochs)))
         losses: Ranges = _both(self.losses, other.losses, epochs)
         return replace(self, epochs=epochs, losses=losses, rewinds=_both(self.rewinds, other.rewinds, epochs))
 
 
-def gone(needed: Offsets, first: Offsets) -> Ranges:
+def deleted_ranges(needed: Offsets, first: Offsets) -> Ranges:
     """The offsets that are needed and lie before the first one that Kafka holds."""
     known = {topic: {p: o for p, o in first.get(topic, {}).items() if p in parts} for topic, parts in needed.items()}
     return offset_ranges.between(needed, known)
@@ -112,7 +112,7 @@ def undecided(entry: Entry, needed: Offsets, found: KafkaState) -> LossDecision:
     for topic, partition, _offset, end in beyond(entry.next_offsets, found):
         if topic not in fresh:
             rewinds.setdefault(topic, {})[partition] = end
-    return LossDecision(losses=gone(rest, found.first), epochs=fresh, rewinds=rewinds)
+    return LossDecision(losses=deleted_ranges(rest, found.first), epochs=fresh, rewinds=rewinds)
 
 
 def problem(
@@ -130,7 +130,7 @@ def problem(
     lacking = undecided(entry, needed, found)
     if not lacking:
         return None
-    options = (wanted or LossDecision()).together(lacking).options
+    options = (wanted or LossDecision()).merged_with(lacking).options
     for topic in lacking.epochs:
         return _made_anew(flow, entry, found, topic, options)
     for topic, p, start, end in beyond(entry.next_offsets, found):

@@ -254,7 +254,7 @@ class Entry:
             begins=filled(self.begins, _added(starts(ranges), self.next_offsets)),
         )
 
-    def carried(self, kind: Literal["replay", "maintenance", "forget"], counts: Counts, *, erases: int = 0) -> Entry:
+    def successor(self, kind: Literal["replay", "maintenance", "forget"], counts: Counts, *, erases: int = 0) -> Entry:
         """The entry of a commit that moves no offset; ``counts`` are those of this entry's own batch."""
         return replace(
             self,

@@ -11,7 +11,7 @@ from rivermouth.domain.ledger import offset_ranges
 from rivermouth.domain.ledger.data_loss import (
     KafkaState,
     LossDecision,
-    gone,
+    deleted_ranges,
     is_another,
     missing,
     problem,
@@ -135,7 +135,7 @@ class LossDecisionBuilder:
         """Exactly what is gone, called lost."""
         option = f"--accept-loss {range_text(topic, partition, start, end)}"
         self._check_read(option, topic, partition)
-        lacking = gone({topic: self._needed.get(topic, {})}, self._found.first).get(topic, {}).get(partition)
+        lacking = deleted_ranges({topic: self._needed.get(topic, {})}, self._found.first).get(topic, {}).get(partition)
         if lacking != (start, end):
             if self._was_lost(topic, partition, start, end):
                 return
@@ -272,7 +272,7 @@ class LossDecisionBuilder:
 
     def _instead(self, **right: Any) -> str:
         """The command that was wanted, with what it lacked and with ``right`` in the place of what was wrong."""
-        return self._undecided().together(self._wanted).together(LossDecision(**right)).command(self._flow)
+        return self._undecided().merged_with(self._wanted).merged_with(LossDecision(**right)).command(self._flow)
 
     def _readable(self) -> str:
         """The command that was wanted, as far as it is about what the flow reads, with what it lacked."""
@@ -282,7 +282,7 @@ class LossDecisionBuilder:
             for each in (self._wanted.losses, self._wanted.rewinds)
         )
         epochs = tuple(topic for topic in self._wanted.epochs if topic in first)
-        rest = self._undecided().together(LossDecision(losses, epochs, rewinds))  # type: ignore[arg-type]
+        rest = self._undecided().merged_with(LossDecision(losses, epochs, rewinds))  # type: ignore[arg-type]
         return rest.command(self._flow) if rest.options else f"rivermouth plan {self._flow}"
 
     def _refused(self, option: str, detail: str, fix: str) -> DecisionRefused:

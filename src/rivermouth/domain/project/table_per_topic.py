@@ -118,6 +118,6 @@ def beyond(family: Flow, kept: Collection[str], found: Iterable[str]) -> tuple[s
     return fresh if fresh and len(kept) + len(fresh) > family.table.max_tables else ()
 
 
-def gone(child: Flow) -> str:
+def deleted_topic(child: Flow) -> str:
     """What is said of a child whose topic was deleted."""
     return f"topic {parted(child.name)[1]} is not there any more"

@@ -123,7 +123,7 @@ def finish(
         CountsDisagree: Rows were written or found other than were counted.
     """
     counts = routing.counted(run.flow, seen)
-    if entry.number == 1 and (said := number_keys.told(seen)):
+    if entry.number == 1 and (said := number_keys.described(seen)):
         run.warn(said)
     undeclared = after_batch(run.position.report, seen)
     run.advance(entry, commit.version)

@@ -120,7 +120,7 @@ def transform(
         *flow.identity.keys() - names.IN_TABLE.keys(),
     )
     rows = conform.conform(rows, flow, (*beside, *told, *unwrap.columns(flow)))
-    rows = partial_changes.tell(changes.tell(rows, flow), flow)
+    rows = partial_changes.with_places(changes.with_changes(rows, flow), flow)
     rows = partition_values.check(rows, flow)
     rows = checks.check(rows, flow.all_expectations)
     rows = split_changes.agreed(rows, flow, beside)

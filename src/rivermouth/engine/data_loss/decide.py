@@ -134,7 +134,7 @@ def _counts(run: FlowRun, result: LossDecisionResult, wanted: LossDecision) -> C
         flow=run.flow.name,
         option="--rewind",
         detail="the last batch was not settled before others changed the table, so it has to be read again",
-        fix=wanted.together(LossDecision(rewinds=kept)).command(run.flow.name),
+        fix=wanted.merged_with(LossDecision(rewinds=kept)).command(run.flow.name),
     )
 
 

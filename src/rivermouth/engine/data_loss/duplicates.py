@@ -60,7 +60,7 @@ def check_duplicates(run: FlowRun, result: LossDecisionResult, wanted: LossDecis
             option=f"--rewind {rewind_text(topic, partition, result.suspect[topic][partition][0])}",
             detail=f"of what Kafka holds of {topic}-{partition} there, the table and its dead letters have "
             f"{first['rows']} records, offsets {first['first']} to {first['last']}{told}{erased}",
-            fix=wanted.together(LossDecision(rewinds=behind)).command(run.flow.name),
+            fix=wanted.merged_with(LossDecision(rewinds=behind)).command(run.flow.name),
         )
 
 

@@ -193,7 +193,7 @@ def _append(run: FlowRun, passing: DataFrame, coordinates: DataFrame) -> Counts:
     A keyed table takes them all: it knows which of them come too late.
     """
     before = run.position
-    entry = before.entry.carried("replay", before.counts or Counts())
+    entry = before.entry.successor("replay", before.counts or Counts())
     entry = replace(entry, lookups=lookup_versions(run)) if run.flow.lookup else entry
     missing = passing if run.flow.keyed is not None else _missing(passing, coordinates, run)
     run.reached("replay_write")

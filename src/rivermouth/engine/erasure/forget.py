@@ -83,7 +83,7 @@ def forget(run: FlowRun, request: ForgetRequest, *, dry_run: bool) -> ForgetRepo
 
 def _erase(run: FlowRun, request: ForgetRequest, chosen: ErasureSelection, report: ForgetReport) -> ForgetReport:
     before, order = run.position, table_order(run.view, run.entry)
-    entry = before.entry.carried("forget", before.counts or ledger.Counts(), erases=chosen.known)
+    entry = before.entry.successor("forget", before.counts or ledger.Counts(), erases=chosen.known)
     report = dataclasses.replace(report, entry=entry.number)
     keep(run.files, run.places, report)
     run.reached("forget_remember")

@@ -93,7 +93,7 @@ def select_for_erasure(run: FlowRun, request: ForgetRequest, ends: ExitStack) ->
     met = meets(run.context, table, "--where", request.where)
     order = table_order(run.view, run.entry)
     rows = _rows_that_go(run, table, met, request.where, ends)
-    _check_coordinates(run.places, run.flow, rows.told["placeless"])
+    _check_coordinates(run.places, run.flow, rows.counts["placeless"])
     kafka = kafka_keys(run.dead_letters, run.flow, table, met, rows.matches, order)
     records = rows.gone.select(*RECORD, *as_place(TABLE))
     if order is not None and rows.keys and (found_in_kafka := _held(run, rows.matches, order)) is not None:
@@ -109,7 +109,7 @@ def select_for_erasure(run: FlowRun, request: ForgetRequest, ends: ExitStack) ->
     ready, counts = ends.enter_context(computed(records.distinct(), _count_letters()))
     known, in_part = _counted(ready)
     return ErasureSelection(
-        rows=rows.told["rows"],
+        rows=rows.counts["rows"],
         matches=rows.matches,
         remembered=rows.remembered,
         shared=0 if kafka is None else kafka.shared,
@@ -118,8 +118,8 @@ def select_for_erasure(run: FlowRun, request: ForgetRequest, ends: ExitStack) ->
         unjudged=unjudged,
         known=known,
         in_part=in_part,
-        least=rows.told["least"],
-        greatest=rows.told["greatest"],
+        least=rows.counts["least"],
+        greatest=rows.counts["greatest"],
     )
 
 
@@ -130,14 +130,14 @@ class _RowsThatGo:
     Attributes:
         matches: As of ``ErasureSelection``.
         gone: The coordinates of the rows.
-        told: As ``_told_of_rows`` counts them.
+        counts: As ``_row_counts`` counts them.
         keys: How many keys of a keyed table; else 0.
         remembered: As of ``ErasureSelection``.
     """
 
     matches: DataFrame
     gone: DataFrame
-    told: Row
+    counts: Row
     keys: int = 0
     remembered: int = 0
 
@@ -146,11 +146,11 @@ def _rows_that_go(run: FlowRun, table: DataFrame, met: Column, condition: str | 
     order, stamp = table_order(run.view, run.entry), _stamp(run.flow, table)
     if order is None:
         rows = table_coordinates(run, stamp, met.alias(MET)).where(MET).select(*RECORD)
-        gone, told = ends.enter_context(computed(rows, *_told_of_rows()))
+        gone, told = ends.enter_context(computed(rows, *_row_counts()))
         return _RowsThatGo(gone.distinct(), gone, told)
     matches, found = ends.enter_context(computed(_keys(run.context, table.where(met), order, condition)))
     rows = of_keys(table_coordinates(run, stamp, *key_columns_of(order)), matches, order).select(*RECORD)
-    gone, told = ends.enter_context(computed(rows, *_told_of_rows()))
+    gone, told = ends.enter_context(computed(rows, *_row_counts()))
     return _RowsThatGo(matches, gone, told, found["rows"], _in_memory(run.context, matches, order))
 
 
@@ -180,7 +180,7 @@ def _check_coordinates(places: FlowPlaces, flow: Flow, placeless: int) -> None:
     raise ForgetRefused(table=places.name, detail=detail, fix=fix)
 
 
-def _told_of_rows() -> tuple[Column, ...]:
+def _row_counts() -> tuple[Column, ...]:
     missing = F.expr(" OR ".join(f"{name} IS NULL" for name in names.IN_TABLE))
     ends = F.min(names.OFFSET).alias("least"), F.max(names.OFFSET).alias("greatest")
     return (*ends, F.count_if(missing).alias("placeless"))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from rivermouth.domain.delta.maintenance import Operation
     from rivermouth.domain.delta.table_files import Snapshot, StoredFile
-    from rivermouth.engine.table.describe_tables import LookedAfter, LookedAt
+    from rivermouth.engine.table.describe_tables import DescribedTable, MaintainedTable
     from rivermouth.ports.lake.lake_files import LakeFiles
     from rivermouth.ports.lake.lake_reader import LakeReader
 
@@ -49,7 +49,7 @@ class TableSnapshot:
         return Figures(self.snapshot.version, len(self.snapshot.files), self.snapshot.live_bytes, stored_bytes)
 
 
-def look(reader: LakeReader, table: LookedAt) -> TableSnapshot | None:
+def look(reader: LakeReader, table: DescribedTable) -> TableSnapshot | None:
     """The table as it is now; None if it is not made yet.
 
     Raises:
@@ -64,7 +64,7 @@ def look(reader: LakeReader, table: LookedAt) -> TableSnapshot | None:
 def optimize(
     spark: SparkSession,
     reader: LakeReader,
-    table: LookedAt,
+    table: DescribedTable,
     before: TableSnapshot,
     *,
     where: str | None = None,
@@ -89,7 +89,7 @@ def optimize(
 
 
 def vacuum(
-    spark: SparkSession, reader: LakeReader, table: LookedAt, before: TableSnapshot, *, retain_s: float
+    spark: SparkSession, reader: LakeReader, table: DescribedTable, before: TableSnapshot, *, retain_s: float
 ) -> MaintenanceReport:
     """Deletes the files of the table that no version of the last ``retain_s`` seconds needs.
 
@@ -106,7 +106,7 @@ def vacuum(
     return replace(report, unreadable=foreseen.unreadable, retain_s=retain_s)
 
 
-def vacuum_beside(spark: SparkSession, files: LakeFiles, table: LookedAfter, *, retain_s: float) -> None:
+def vacuum_beside(spark: SparkSession, files: LakeFiles, table: MaintainedTable, *, retain_s: float) -> None:
     """Deletes the files of the tables that go with it that no version of the last ``retain_s`` seconds needs.
 
     Raises:
@@ -120,7 +120,7 @@ def vacuum_beside(spark: SparkSession, files: LakeFiles, table: LookedAfter, *, 
             delta_maintenance.vacuum(for_flow(spark), table.name, location, hours=maintenance.whole_hours(retain_s))
 
 
-def foresee(reader: LakeReader, table: LookedAt, before: TableSnapshot, *, retain_s: float) -> MaintenanceReport:
+def foresee(reader: LakeReader, table: DescribedTable, before: TableSnapshot, *, retain_s: float) -> MaintenanceReport:
     """What ``vacuum`` would do: how many bytes it would free, and which versions nobody can read any more then."""
     began = time.monotonic()
     limit = before.at - maintenance.whole_hours(retain_s) * 3600
@@ -145,7 +145,7 @@ def foresee(reader: LakeReader, table: LookedAt, before: TableSnapshot, *, retai
     )
 
 
-def check_retention(table: LookedAt, snapshot: Snapshot, retain_s: float, *, even_below: bool, word: str) -> None:
+def check_retention(table: DescribedTable, snapshot: Snapshot, retain_s: float, *, even_below: bool, word: str) -> None:
     """Nothing, if VACUUM may keep files for only so long.
 
     Args:
@@ -173,7 +173,7 @@ def check_retention(table: LookedAt, snapshot: Snapshot, retain_s: float, *, eve
         )
 
 
-def keep(files: LakeFiles, table: LookedAt, report: MaintenanceReport) -> None:
+def keep(files: LakeFiles, table: DescribedTable, report: MaintenanceReport) -> None:
     """Keeps a report in the lake's state, and takes the oldest away where there are many.
 
     Raises:
@@ -187,20 +187,20 @@ def keep(files: LakeFiles, table: LookedAt, report: MaintenanceReport) -> None:
 
 
 def failure(
-    table: LookedAt, operation: Operation, at: float, before: TableSnapshot | None, error: str
+    table: DescribedTable, operation: Operation, at: float, before: TableSnapshot | None, error: str
 ) -> MaintenanceReport:
     """The report of a run that failed."""
     figures = before.figures if before is not None else Figures(0, 0, 0, 0)
     return MaintenanceReport(table.name, operation, _iso(at), figures, figures, 0.0, error=error)
 
 
-def nothing_done(table: LookedAt, operation: Operation, before: TableSnapshot) -> MaintenanceReport:
+def nothing_done(table: DescribedTable, operation: Operation, before: TableSnapshot) -> MaintenanceReport:
     """The report of a run that found nothing to do."""
     return MaintenanceReport(table.name, operation, _iso(before.at), before.figures, before.figures, 0.0)
 
 
 def _report(
-    reader: LakeReader, table: LookedAt, operation: Operation, before: TableSnapshot, began: float
+    reader: LakeReader, table: DescribedTable, operation: Operation, before: TableSnapshot, began: float
 ) -> MaintenanceReport:
     duration_s = round(time.monotonic() - began, 3)
     after = look(reader, table) or before

@@ -46,7 +46,7 @@ def between_batches(run: FlowRun) -> None:
         No row changes. Stopped half-way: tables are as they were, or done with; what is left is done the next time.
     """
     if run.flow.maintenance is not None and time.time() >= run.due_at:
-        _look_after(run, run.flow.maintenance, at_once=False)
+        _maintain(run, run.flow.maintenance, at_once=False)
 
 
 def after_run(run: FlowRun, *, wrote: bool) -> None:
@@ -61,10 +61,10 @@ def after_run(run: FlowRun, *, wrote: bool) -> None:
     """
     plan = run.flow.maintenance
     if plan is not None and not run.stopping.is_set():
-        _look_after(run, plan, at_once=plan.after_run and wrote)
+        _maintain(run, plan, at_once=plan.after_run and wrote)
 
 
-def _look_after(run: FlowRun, plan: Maintenance, *, at_once: bool) -> None:
+def _maintain(run: FlowRun, plan: Maintenance, *, at_once: bool) -> None:
     with run.lock:
         now = time.time()
         duties = list(_duties(run.context, run.flow, plan, now))
@@ -166,7 +166,7 @@ def _copy_entry(run: FlowRun) -> None:
     run.ledger.check_undisturbed(position)
     recover(run)
     before = run.position
-    entry = before.entry.carried("maintenance", before.counts or Counts())
+    entry = before.entry.successor("maintenance", before.counts or Counts())
     made = write_entry(run.context, run.position, entry)
     run.advance(entry, made.version, counts=Counts(), report=before.report)
     run.ledger.keep(run.position)

@@ -54,7 +54,7 @@ class _Start:
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish:
+class _Adoption:
     """A table to be taken over, with all that is asked about it.
 
     Attributes:
@@ -97,7 +97,7 @@ def takeover(inputs: FlowInputs, wanted: Adoption) -> Takeover | None:
         AdoptionRefused: There is no table, or nobody can say how far it was read.
         TableMismatch: It cannot take what the flow writes.
     """
-    looked = _looked_at(_wish(inputs, wanted), inputs.shape)
+    looked = _inspected(_adoption(inputs, wanted), inputs.shape)
     if looked is None:
         return None
     state, changes, start = looked
@@ -119,8 +119,8 @@ def adopt(inputs: FlowInputs, wanted: Adoption, listener: Listener) -> None:
         may have been added, and it is done again.
     """
     flow, places, shape = inputs.flow, inputs.places, inputs.shape
-    wish = _wish(inputs, wanted)
-    looked = _looked_at(wish, shape)  # all of it: nothing is changed that is refused afterwards
+    asked = _adoption(inputs, wanted)
+    looked = _inspected(asked, shape)  # all of it: nothing is changed that is refused afterwards
     if looked is None:
         listener(Warned(flow.name, WITHOUT_EFFECT))
         return
@@ -130,21 +130,21 @@ def adopt(inputs: FlowInputs, wanted: Adoption, listener: Listener) -> None:
     adopt_keyed.mark(inputs.spark, flow, places.table, state.properties)
     state = delta_snapshot.table_state(inputs.spark, places.table)
     # Once more: from here to entry 0 nobody else may write, but until now somebody may have.
-    start = _start(wish, state)
+    start = _start(asked, state)
     for doubt in (start.doubt, adopt_keyed.unwritten(flow, state, shape)):
         if doubt:
             listener(Warned(flow.name, doubt))
     entry = _entry_zero(inputs, wanted, start)
     empty, transaction = no_rows(inputs.spark, shape.columns), transaction_of(entry, state.table_id)
     if not delta_append.append_alone(empty, places.table, transaction, onto=state.version):
-        raise wish.refused("another program wrote to it meanwhile", "stop that program, then run this again")
+        raise asked.refused("another program wrote to it meanwhile", "stop that program, then run this again")
     for decision in entry.decisions:
         listener(DecisionRecorded(flow.name, entry.number, decision))
 
 
-def _wish(inputs: FlowInputs, wanted: Adoption) -> _Wish:
+def _adoption(inputs: FlowInputs, wanted: Adoption) -> _Adoption:
     found = found_of(inputs.source.kafka, inputs.flow, inputs.topics)
-    return _Wish(inputs.spark, inputs.flow, inputs.places, wanted, found)
+    return _Adoption(inputs.spark, inputs.flow, inputs.places, wanted, found)
 
 
 def _entry_zero(inputs: FlowInputs, wanted: Adoption, start: _Start) -> Entry:
@@ -158,90 +158,90 @@ def _entry_zero(inputs: FlowInputs, wanted: Adoption, start: _Start) -> Entry:
     )
 
 
-def _looked_at(wish: _Wish, shape: TableShape) -> tuple[delta_snapshot.TableState, TableChanges, _Start] | None:
+def _inspected(asked: _Adoption, shape: TableShape) -> tuple[delta_snapshot.TableState, TableChanges, _Start] | None:
     """The table that is to be taken over, how it must be changed, and where the flow begins; None if it has a ledger.
 
     Raises:
         AdoptionRefused: There is no table, or nobody can say how far it was read.
         TableMismatch: It cannot take what the flow writes.
     """
-    state = _foreign(wish)
+    state = _foreign(asked)
     if state is None:
         return None
-    changes = table_changes(wish.flow, wish.places.table, state, shape, adopting=True)
-    return state, changes, _start(wish, state)
+    changes = table_changes(asked.flow, asked.places.table, state, shape, adopting=True)
+    return state, changes, _start(asked, state)
 
 
-def _foreign(wish: _Wish) -> delta_snapshot.TableState | None:
+def _foreign(asked: _Adoption) -> delta_snapshot.TableState | None:
     """The newest snapshot of the table that is to be taken over; None if it has a ledger already."""
-    flow, places = wish.flow, wish.places
+    flow, places = asked.flow, asked.places
     if unfit := adopt_keyed.unfit_sink(flow):
-        raise wish.refused(unfit, "name another table, and let the flow fill it from the topic")
-    files = PlacedFiles(wish.spark)
+        raise asked.refused(unfit, "name another table, and let the flow fill it from the topic")
+    files = PlacedFiles(asked.spark)
     if not delta_table.exists(files, places.table):
-        raise wish.refused(f"there is no table at {places.table}", f"in flow {flow.name}: places: {{table: ...}}")
+        raise asked.refused(f"there is no table at {places.table}", f"in flow {flow.name}: places: {{table: ...}}")
     ledger = TableLedger(files, places.table, places.ledger_file, flow=flow.name, previously=flow.previously)
-    state = delta_snapshot.table_state(wish.spark, places.table)
+    state = delta_snapshot.table_state(asked.spark, places.table)
     has_ledger = ledger.newest(1) or any(app.startswith(_OURS) for app in state.transactions)
     return None if has_ledger else state
 
 
-def _start(wish: _Wish, state: delta_snapshot.TableState) -> _Start:
+def _start(asked: _Adoption, state: delta_snapshot.TableState) -> _Start:
     """Where the flow begins behind what the table has in that state."""
     doubt = ""
-    if unfit := adopt_keyed.unfit_keys(wish.spark, wish.flow, wish.places.table, state):
-        raise wish.refused(*unfit)
-    if wish.wanted.source == adopting.TABLE:
-        offsets, basis = adopting.by_rows(_last_rows(wish, state), wish.found), "its rows"
+    if unfit := adopt_keyed.unfit_keys(asked.spark, asked.flow, asked.places.table, state):
+        raise asked.refused(*unfit)
+    if asked.wanted.source == adopting.TABLE:
+        offsets, basis = adopting.by_rows(_last_rows(asked, state), asked.found), "its rows"
     else:
-        read, batch, doubt = _progress(wish, state)
-        offsets = adopting.by_checkpoint(read, wish.found, pattern=wish.flow.topic_pattern is not None)
-        basis = f"checkpoint {wish.wanted.source}, batch {batch}"
+        read, batch, doubt = _progress(asked, state)
+        offsets = adopting.by_checkpoint(read, asked.found, pattern=asked.flow.topic_pattern is not None)
+        basis = f"checkpoint {asked.wanted.source}, batch {batch}"
     if isinstance(offsets, str):
-        raise wish.refused(offsets, "let the flow read the topics that the table was made of")
+        raise asked.refused(offsets, "let the flow read the topics that the table was made of")
     return _Start(offsets, basis, doubt)
 
 
-def _last_rows(wish: _Wish, state: delta_snapshot.TableState) -> Offsets:
-    topic, partition, offset = (wish.flow.metadata_columns[name] for name in names.COORDINATES)
+def _last_rows(asked: _Adoption, state: delta_snapshot.TableState) -> Offsets:
+    topic, partition, offset = (asked.flow.metadata_columns[name] for name in names.COORDINATES)
     there = {field.name.lower() for field in state.columns}
     missing = [name for name in (topic, partition, offset) if name.lower() not in there]
-    other = f"rivermouth run {wish.flow.name} --adopt CHECKPOINT"
+    other = f"rivermouth run {asked.flow.name} --adopt CHECKPOINT"
     if missing:
-        raise wish.refused(f"the table has no column {', '.join(missing)}", other)
+        raise asked.refused(f"the table has no column {', '.join(missing)}", other)
     keys = [F.col(names.quoted(name)) for name in (topic, partition)]
-    rows = wish.spark.read.format("delta").option("versionAsOf", state.version).load(wish.places.table)
+    rows = asked.spark.read.format("delta").option("versionAsOf", state.version).load(asked.places.table)
     at = F.col(names.quoted(offset))
     last: Offsets = {}
     for row in rows.groupBy(*keys).agg(F.max(at), F.count_if(at.isNull())).collect():
         if None in (row[0], row[1]) or row[3]:
-            raise wish.refused(f"some of its rows have no {topic}, {partition} or {offset}", other)
+            raise asked.refused(f"some of its rows have no {topic}, {partition} or {offset}", other)
         last.setdefault(row[0], {})[row[1]] = row[2]
     return last
 
 
-def _progress(wish: _Wish, state: delta_snapshot.TableState) -> tuple[Offsets, int, str]:
+def _progress(asked: _Adoption, state: delta_snapshot.TableState) -> tuple[Offsets, int, str]:
     """Up to where the checkpoint's query has read what the table holds, the number of its last batch, and a doubt."""
-    checkpoints = Checkpoints(PlacedFiles(wish.spark), wish.wanted.source)
+    checkpoints = Checkpoints(PlacedFiles(asked.spark), asked.wanted.source)
     try:
         found, last = checkpoints.progress()
         query = checkpoints.query_id()
     except ValueError as error:
         fix = "name the checkpointLocation of a query that reads Kafka alone and has ended a batch"
-        raise wish.refused(str(error), fix) from error
+        raise asked.refused(str(error), fix) from error
     except Exception as error:
         detail = error.message if isinstance(error, LakeNotReadable) else f"it cannot be read: {first_line(error)}"
-        fix = f"rivermouth run {wish.flow.name} --adopt CHECKPOINT, one that Spark and this user can read"
-        raise wish.refused(detail, fix) from error
+        fix = f"rivermouth run {asked.flow.name} --adopt CHECKPOINT, one that Spark and this user can read"
+        raise asked.refused(detail, fix) from error
     # Delta's own sink leaves the number of its batch in the table; foreachBatch leaves nothing.
     written = state.transactions.get(query or "")
     if written is None:
-        if found.planned is not None and wish.flow.keyed is None:
-            raise wish.refused(
+        if found.planned is not None and asked.flow.keyed is None:
+            raise asked.refused(
                 f"batch {last + 1} of its query was begun and not ended, so it is not known whether the table has it",
                 "start the old query once more, let it end that batch, and stop it",
             )
-        doubt = f"nothing in the table says that the query of checkpoint {wish.wanted.source} wrote it"
+        doubt = f"nothing in the table says that the query of checkpoint {asked.wanted.source} wrote it"
         if found.planned is not None:
             doubt += f"; its batch {last + 1} was begun and not ended, so its records are merged again"
         return found.committed or {}, last, doubt
@@ -250,4 +250,4 @@ def _progress(wish: _Wish, state: delta_snapshot.TableState) -> tuple[Offsets, i
     if written == last + 1 and found.planned is not None:
         return found.planned, written, ""
     detail = f"the table has its query's batches up to {written}, the checkpoint those up to {last}"
-    raise wish.refused(detail, "name the newest checkpoint of the query that wrote the table last")
+    raise asked.refused(detail, "name the newest checkpoint of the query that wrote the table last")

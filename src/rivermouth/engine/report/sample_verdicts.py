@@ -71,7 +71,7 @@ def judged_records(
     merciful, tables = _without_fail(flow), LookupTables()
     try:
         routed = transform(rows, merciful, tables=tables.frames(spark, merciful))
-        found = _told(routed, merciful, shape.columns).collect()
+        found = _described(routed, merciful, shape.columns).collect()
         reasons = _reasons(routed, merciful)
         suspects = _suspects(rows, flow)
     except (PySparkException, Py4JJavaError) as error:
@@ -113,7 +113,7 @@ def _without_fail(flow: Flow) -> Flow:
     return flow.model_copy(update={"expectations": tuple(spared)})
 
 
-def _told(routed: DataFrame, flow: Flow, columns: StructType) -> DataFrame:
+def _described(routed: DataFrame, flow: Flow, columns: StructType) -> DataFrame:
     """What is told of each routed row, in a few columns with names of their own."""
     failed = [F.when(F.col(failed_column(index)), F.lit(each.name)) for index, each in enumerate(flow.all_expectations)]
     table = F.struct(*(F.col(names.quoted(name)) for name in columns.names))

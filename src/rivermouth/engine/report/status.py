@@ -19,7 +19,7 @@ from rivermouth.domain.ledger.dropping import dropped_by
 from rivermouth.domain.ledger.failures import Failure
 from rivermouth.domain.ledger.ledger import Counts
 from rivermouth.domain.project.snapshot_location import SnapshotPlace
-from rivermouth.domain.project.table_per_topic import gone, is_child
+from rivermouth.domain.project.table_per_topic import deleted_topic, is_child
 from rivermouth.engine.flow.failures import read_failure
 from rivermouth.engine.flow.lost_state import deleted_text, lost_at, lost_before
 from rivermouth.engine.report.asked_cluster import AskedCluster, furthest, partition_statuses, whole_lag
@@ -122,7 +122,7 @@ def _flow_status(flow: Flow, places: FlowPlaces, files: LakeFiles, ask: _Ask) ->
         status = replace(status, partitions=partition_statuses(known, {}, _reads(flow)))
         if position is None or not is_child(flow.name):
             return _failed(status, error)
-        return replace(status, message=status.message or f"{gone(flow)}; its table stays as it is")
+        return replace(status, message=status.message or f"{deleted_topic(flow)}; its table stays as it is")
     except RivermouthError as error:
         known = position.entry.next_offsets if position is not None else {}
         status = replace(_failed(status, error), partitions=partition_statuses(known, {}, _reads(flow)))

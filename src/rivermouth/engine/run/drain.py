@@ -171,7 +171,7 @@ def _once(ranges: Ranges, run: FlowRun, process: BatchProcess, backlog: int | No
         done = process(ranges, run) if batch is None else microbatch.process(batch, ranges, run)
         if isinstance(done, BatchDone):
             done = dataclasses.replace(done, backlog=backlog)
-            _tell_group(run)
+            _commit_to_group(run)
         run.emit(done)
 
 
@@ -182,7 +182,7 @@ def _look_again(run: FlowRun) -> None:
         recover(run)
 
 
-def _tell_group(run: FlowRun) -> None:
+def _commit_to_group(run: FlowRun) -> None:
     if run.flow.group_id:
         told = run.kafka.commit(run.flow.group_id, run.entry.next_offsets)
         if not told.committed:

@@ -1,4 +1,4 @@
-"""What the threads of one run share: the session, the events, and which flows it has carried."""
+"""What the threads of one run share: the session, the events, and which flows it has ended."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class RunState:
         stopping: Set when the flows shall end.
         running: The flows that are open now, by name.
         decided: Names of flows whose decisions were applied already.
-        carried: Names of flows whose run has ended, for the families that would find them again.
+        ended: Names of flows whose run has ended, for the families that would find them again.
         looking: Held by a family that looks for its topics: of two that find the same table one gets it.
         claimed: The places of the children that were found, by name.
         latest: By name where ``starting_offsets: latest`` lay when the run began, of flows that infer their schema.
@@ -56,10 +56,10 @@ class RunState:
         self.spark = spark
         self.between_batches = between_batches
         self.stopping = threading.Event()
-        self.failures = FailureNotes(self._files, lambda flow, words: self.tell(Warned(flow, words)))
+        self.failures = FailureNotes(self._files, lambda flow, words: self.emit(Warned(flow, words)))
         self.running: dict[str, FlowRun] = {}
         self.decided: set[str] = set()
-        self.carried: set[str] = set()
+        self.ended: set[str] = set()
         self.looking = threading.Lock()
         self.claimed: dict[str, FlowPlaces] = {}
         self.latest: dict[str, LatestStart] = {}
@@ -80,19 +80,19 @@ class RunState:
         """Whether the flows were told to stop."""
         return self.stopping.is_set()
 
-    def tell(self, event: Event) -> None:
+    def emit(self, event: Event) -> None:
         """Hands an event on; one at a time, whatever thread it comes from."""
         with self._telling:
             self._listener(event)
 
-    def tell_failed(self, flow: str, error: BaseException) -> None:
+    def emit_failed(self, flow: str, error: BaseException) -> None:
         """Tells that a flow failed for good, once; status shows it from then on."""
         if flow not in self._failed:
             self._failed.add(flow)
             # What breaks because somebody wanted the run to end is no failure of the flow.
             if not (self.stopped and isinstance(error, FlowBroken)):
                 self.failures.failed(flow, error)
-            self.tell(FlowFailed(flow, str(error)))
+            self.emit(FlowFailed(flow, str(error)))
 
     def _files(self) -> LakeFiles:
         folder = self.failures.folder or ""

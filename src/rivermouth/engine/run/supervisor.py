@@ -64,12 +64,12 @@ class Supervisor:
         self.state.failures.folder = next((job.places.failures for job in jobs), None)
         pending, losses = list(jobs), 0
         while pending:
-            with watching(jobs if keep_following else (), self.state.tell):
+            with watching(jobs if keep_following else (), self.state.emit):
                 done = self._side_by_side(pending, keep_following=keep_following)
             for job, outcome in done:
                 outcomes[outcome.flow] = outcome + outcomes.get(outcome.flow)
                 if isinstance(job, FlowJob) and outcome.error is None:
-                    self.state.carried.add(outcome.flow)
+                    self.state.ended.add(outcome.flow)
             failed = [job for job, outcome in done if outcome.error is not None]
             pending = again(pending, failed, keep_following=keep_following)
             if self._restart is None or self.state.stopped or not has_ended(self.state.spark):
@@ -83,13 +83,13 @@ class Supervisor:
                 break
             pending = self._smaller_ones(pending, failed)
             for job in (*failed, *pending):
-                # It is carried again, or its topic was deleted meanwhile.
+                # It is ended again, or its topic was deleted meanwhile.
                 outcomes |= without_error(outcomes, job.flow.name)
             abandon(self.state.spark)
             self.state.spark = self._restart()
         for outcome in outcomes.values():
             if outcome.error is not None:
-                self.state.tell_failed(outcome.flow, outcome.error)
+                self.state.emit_failed(outcome.flow, outcome.error)
         return in_order(jobs, outcomes)
 
     def _side_by_side(self, jobs: Sequence[Job], *, keep_following: bool) -> list[tuple[Job, FlowOutcome]]:
@@ -121,7 +121,7 @@ class Supervisor:
     def _smaller(self, job: FlowJob) -> FlowJob:
         """The order with half as many offsets a batch, for a batch that did not fit into memory."""
         limit = max(1, max_offsets(job.flow) // 2)
-        self.state.tell(
+        self.state.emit(
             FlowRestarted(job.flow.name, f"Spark's JVM ended; going on with at most {limit} offsets a batch", 0.0)
         )
         trigger = job.flow.trigger.model_copy(update={"max_offsets": limit, "min_offsets": None, "max_delay": None})

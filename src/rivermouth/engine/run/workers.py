@@ -106,7 +106,9 @@ class Worker(threading.Thread):
         except TopicMissing as error:
             if self._may_vanish:
                 self.vanished = True
-                self._state.tell(Warned(name, f"{table_per_topic.gone(self._job.flow)}; its table stays as it is"))
+                self._state.emit(
+                    Warned(name, f"{table_per_topic.deleted_topic(self._job.flow)}; its table stays as it is")
+                )
             else:
                 self._error = located(error, self._job)
         except RivermouthError as error:
@@ -123,7 +125,7 @@ class Worker(threading.Thread):
         if self._error is not None:
             # The other flows may go on for days. Where the JVM is gone this one starts again with it.
             if not has_ended(self._state.spark):
-                self._state.tell_failed(name, self._error)
+                self._state.emit_failed(name, self._error)
             return
         outcome = self.outcome
         stopped = self._state.stopped and not self._keep_following
@@ -138,7 +140,7 @@ class Worker(threading.Thread):
             self._undeclared_names = most_frequent(self._undeclared_names, event.undeclared_names)
             self._batches += 1
             self._state.failures.works(event.flow)
-        self._state.tell(event)
+        self._state.emit(event)
 
 
 def awaited_of(job: Job, workers: Mapping[str, Worker]) -> list[tuple[Worker, str]]:
@@ -200,7 +202,7 @@ class FamilyWorker(threading.Thread):
             self._error = located(FlowBroken(flow=self._job.flow.name, detail=first_line(error)), self._job)
             self._error.__cause__ = error
         if self._error is not None and not has_ended(self._state.spark):
-            self._state.tell_failed(self._job.flow.name, self._error)
+            self._state.emit_failed(self._job.flow.name, self._error)
         for worker in self._workers.values():
             while worker.is_alive():
                 worker.join(0.5)
@@ -257,7 +259,7 @@ class FamilyWorker(threading.Thread):
         """Topics that are being read, or were refused; of those that vanished another may come."""
         for name in [name for name, worker in self._workers.items() if worker.vanished and not worker.is_alive()]:
             del self._workers[name]
-        names = {*self._workers, *self._refused, *self._state.carried}
+        names = {*self._workers, *self._refused, *self._state.ended}
         return {
             table_per_topic.parted(name)[1] for name in names if table_per_topic.parted(name)[0] == self._job.flow.name
         }
@@ -291,9 +293,9 @@ class FamilyWorker(threading.Thread):
     def _refuse(self, name: str, error: RivermouthError) -> None:
         error = located(error, self._job)
         self._refused[name] = FlowOutcome(name, Counts(), 0, 0.0, error)
-        self._state.tell_failed(name, error)
+        self._state.emit_failed(name, error)
 
     def _say(self, words: str) -> None:
         if words != self._told:
             self._told = words
-            self._state.tell(Warned(self._job.flow.name, words))
+            self._state.emit(Warned(self._job.flow.name, words))

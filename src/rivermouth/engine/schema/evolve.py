@@ -77,7 +77,7 @@ def evolve(run: FlowRun, ranges: Ranges) -> None:
         found = _grow(run, envelope.coalesce_small_batch(rows, ranges, run.flow), stops=run.flow.policies.says("fail"))
         run.looked_at = ranges if found is None else None
     if found is not None:
-        _tell(run, *found, began_at)
+        _emit_grown(run, *found, began_at)
 
 
 def grow(run: FlowRun, rows: DataFrame) -> None:
@@ -96,7 +96,7 @@ def grow(run: FlowRun, rows: DataFrame) -> None:
     with run.lock:
         began_at = time.monotonic()
         while (found := _grow(run, rows, stops=False)) is not None:
-            _tell(run, *found, began_at)
+            _emit_grown(run, *found, began_at)
             began_at = time.monotonic()
 
 
@@ -158,7 +158,7 @@ def _growth_by(flow: Flow, suspects: DataFrame, room: GrowthLimit) -> tuple[int,
     return sum(writers.values()), _by_writers(flow, writers, room), writers
 
 
-def _tell(run: FlowRun, kept: KeptSchema, records: int, began_at: float) -> None:
+def _emit_grown(run: FlowRun, kept: KeptSchema, records: int, began_at: float) -> None:
     run.emit(SchemaEvolved(run.flow.name, kept.version, kept.changes, records, time.monotonic() - began_at))
 
 

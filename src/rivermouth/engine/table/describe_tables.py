@@ -28,7 +28,7 @@ DEFAULT_RETAIN_S: Final = 7 * 86400.0
 """VACUUM keeps for so long what older versions need, unless told otherwise: Delta's own word."""
 
 
-class LookedAt(Protocol):
+class DescribedTable(Protocol):
     """A table that is described."""
 
     @property
@@ -55,7 +55,7 @@ class LookedAt(Protocol):
         """Number of its newest ledger entry; None where nothing tells of one."""
 
 
-class LookedAfter(LookedAt, Protocol):
+class MaintainedTable(DescribedTable, Protocol):
     """A table that is optimized and vacuumed."""
 
     def beside(self, files: LakeFiles) -> list[str]:
@@ -188,7 +188,7 @@ class TableDescription:
     advice: tuple[str, ...] = ()
 
 
-def describe(reader: LakeReader, table: LookedAt) -> TableDescription:
+def describe(reader: LakeReader, table: DescribedTable) -> TableDescription:
     """The table as its log and its folder tell it. Reads only.
 
     Raises:
@@ -206,39 +206,39 @@ def describe(reader: LakeReader, table: LookedAt) -> TableDescription:
     return _described(reader, table, snapshot, named)
 
 
-def _described(reader: LakeReader, table: LookedAt, snapshot: Snapshot, named: dict[str, Any]) -> TableDescription:
+def _described(reader: LakeReader, table: DescribedTable, found: Snapshot, named: dict[str, Any]) -> TableDescription:
     stored, log_bytes = stored_files(reader, table.location)
     stored_bytes = sum(each.bytes for each in stored)
     now = time.time()
-    free_now = sum(each.bytes for each in table_files.unneeded(snapshot, stored, before=now - DEFAULT_RETAIN_S))
+    free_now = sum(each.bytes for each in table_files.unneeded(found, stored, before=now - DEFAULT_RETAIN_S))
     # What is not needed by then, if nothing else is written.
-    free_at_last = stored_bytes - snapshot.live_bytes
-    files = len(snapshot.files)
+    free_at_last = stored_bytes - found.live_bytes
+    files = len(found.files)
     kept = reader.names(table.reports)
     return TableDescription(
         **named,
         exists=True,
-        version=snapshot.version,
-        operation=snapshot.operation,
-        committed_at=snapshot.committed_at,
-        rows=snapshot.rows,
-        deleted_rows=sum(each.deleted_rows for each in snapshot.files),
-        partition_by=snapshot.partition_by,
-        cluster_by=snapshot.cluster_by,
+        version=found.version,
+        operation=found.operation,
+        committed_at=found.committed_at,
+        rows=found.rows,
+        deleted_rows=sum(each.deleted_rows for each in found.files),
+        partition_by=found.partition_by,
+        cluster_by=found.cluster_by,
         files=files,
-        live_bytes=snapshot.live_bytes,
-        average_file_bytes=round(sum(each.bytes for each in snapshot.files) / files) if files else 0,
+        live_bytes=found.live_bytes,
+        average_file_bytes=round(sum(each.bytes for each in found.files) / files) if files else 0,
         stored_bytes=stored_bytes,
         log_bytes=log_bytes,
         unneeded_bytes=free_now,
-        histogram=table_files.histogram(snapshot.files),
+        histogram=table_files.histogram(found.files),
         entry=table.newest_entry(reader),
         optimized_at=last_run(kept, "optimize", now),
         vacuumed_at=last_run(kept, "vacuum", now),
         reports=tuple(_reports(reader, table, kept)),
         advice=table_files.advice(
             table.name,
-            snapshot,
+            found,
             stored_bytes,
             free_now=free_now,
             free_later=max(0, free_at_last - free_now),
@@ -247,7 +247,7 @@ def _described(reader: LakeReader, table: LookedAt, snapshot: Snapshot, named: d
     )
 
 
-def _reports(reader: LakeReader, table: LookedAt, names: Sequence[str]) -> Iterator[MaintenanceReport]:
+def _reports(reader: LakeReader, table: DescribedTable, names: Sequence[str]) -> Iterator[MaintenanceReport]:
     for name in sorted(names)[: -_REPORTS - 1 : -1]:
         # One that is damaged says nothing, and stops nobody.
         with suppress(ValueError, KeyError, TypeError):

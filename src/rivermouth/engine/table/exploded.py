@@ -74,10 +74,10 @@ def exploded_properties(flow: Flow) -> dict[str, str]:
 def other_elements(flow: Flow, properties: Mapping[str, str]) -> str | None:
     """How the table's rows differ from those of the flow, in words; None if they do not: a position means the same."""
     its, mine = properties.get(_PROPERTY), exploded_properties(flow).get(_PROPERTY)
-    return None if its == mine else f"its rows are {_words(its)}, those of the flow {_words(mine)}"
+    return None if its == mine else f"its rows are {_described(its)}, those of the flow {_described(mine)}"
 
 
-def _words(exploded: str | None) -> str:
+def _described(exploded: str | None) -> str:
     return "whole records" if exploded is None else f"elements of {exploded}"
 
 

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from rivermouth.engine.table.describe_tables import LookedAt
+    from rivermouth.engine.table.describe_tables import DescribedTable
 
 
 def frame_of(
     spark: SparkSession,
-    table: LookedAt,
+    table: DescribedTable,
     *,
     columns: Sequence[str] | None = None,
     version: int | None = None,
@@ -100,7 +100,7 @@ def rows_of(frame: DataFrame, limit: int, *, as_json: bool) -> list[list[Any]]:
 
 
 @contextmanager
-def older(table: LookedAt, asked: str | None) -> Iterator[None]:
+def older(table: DescribedTable, asked: str | None) -> Iterator[None]:
     """Makes an error of ours of files that are gone, where an older version is read in the block.
 
     Raises:

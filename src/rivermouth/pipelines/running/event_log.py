@@ -63,7 +63,7 @@ class EventLog:
     def hear(self, event: QueryEvent) -> None:
         """Hands an event on, and keeps it for the table."""
         self._listener(event)
-        for each in _told(event):
+        for each in _described(event):
             self._keep(each, event.flow, event.dataset)
 
     @contextmanager
@@ -167,7 +167,7 @@ _MAINTENANCE: Final = {
 """Databricks' words for how a view is refreshed."""
 
 
-def _told(event: QueryEvent) -> list[_Event]:
+def _described(event: QueryEvent) -> list[_Event]:
     """What Databricks' event log says of an event."""
     name = event.flow
 

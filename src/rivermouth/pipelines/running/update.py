@@ -74,7 +74,7 @@ class _Try:
     """
 
     def __init__(self, update: Update) -> None:
-        self._tell = update.tell
+        self._tell = update.emit
         self.counts = NO_COUNTS
         self.hooks = FlowHooks(self._hear, update.stopping, update.step)
 
@@ -103,11 +103,11 @@ class Update:
     def __post_init__(self) -> None:
         self._told = threading.RLock()
         files = self.loaded.workspace.files_of_lake
-        self._failures = FailureNotes(lambda: files, lambda flow, text: self.tell(Note("", flow, text)))
+        self._failures = FailureNotes(lambda: files, lambda flow, text: self.emit(Note("", flow, text)))
         self._failures.folder = self.loaded.pipeline.failures
         self._failures.works(UNSTARTED)
 
-    def tell(self, event: QueryEvent) -> None:
+    def emit(self, event: QueryEvent) -> None:
         """Hands an event on."""
         with self._told:
             self.listener(event)
@@ -116,7 +116,7 @@ class Update:
 
     def _failed(self, shown: str, flow: FlowNode, error: RivermouthError) -> None:
         self._failures.failed(file_name(flow.name), error)
-        self.tell(FlowFailed(shown, flow.name, str(error), error.code))
+        self.emit(FlowFailed(shown, flow.name, str(error), error.code))
 
     def run(self, chosen: Collection[TableName] | None = None) -> list[DatasetOutcome]:
         """Refreshes the datasets of these names, or all; each behind those that it reads.
@@ -172,7 +172,7 @@ class Update:
         started, shown, counts, failures = time.monotonic(), self._shown(node), QueryCounts(), 0
         interval_s, error = interval(self.loaded, flow), None
         once = flow.once or flow.kind in ("refresh", "auto_cdc_from_snapshot")
-        self.tell(FlowStarted(shown, flow.name))
+        self.emit(FlowStarted(shown, flow.name))
         is_registered = False
         while not self.stopping.is_set():
             error, tried = None, _Try(self)
@@ -189,7 +189,7 @@ class Update:
                     self._failed(shown, flow, error)
                     break
                 self._failures.failed(file_name(flow.name), error)
-                self.tell(FlowRetried(shown, flow.name, str(error), wait_s))
+                self.emit(FlowRetried(shown, flow.name, str(error), wait_s))
                 self.stopping.wait(wait_s)
             if flow.once and error is None:
                 break
@@ -198,7 +198,7 @@ class Update:
         seconds = time.monotonic() - started
         if error is not None:
             return DatasetOutcome(shown, "failed", counts, seconds, error)
-        self.tell(FlowCompleted(shown, flow.name, counts, 0, seconds))
+        self.emit(FlowCompleted(shown, flow.name, counts, 0, seconds))
         return DatasetOutcome(shown, "completed", counts, seconds)
 
     def _keeps_from(self, before: set[TableName], outcomes: dict[TableName, DatasetOutcome]) -> str:
@@ -209,7 +209,7 @@ class Update:
 
     def _skipped(self, node: Node, reason: str) -> DatasetOutcome:
         shown = self._shown(node)
-        self.tell(FlowSkipped(shown, node.flows[0].name if node.flows else shown, reason))
+        self.emit(FlowSkipped(shown, node.flows[0].name if node.flows else shown, reason))
         return DatasetOutcome(shown, "skipped", reason=reason)
 
     def _shown(self, node: Node) -> str:
@@ -220,7 +220,7 @@ class Update:
         kind = ""
         for flow in node.flows:
             begun, tried = time.monotonic(), _Try(self)
-            self.tell(FlowStarted(shown, flow.name))
+            self.emit(FlowStarted(shown, flow.name))
             try:
                 register_dataset(self.loaded, node)
                 done = refresh_node(self.loaded, node, flow, tried.hooks)
@@ -231,7 +231,7 @@ class Update:
             counts, reason, kind = counts + done.counts, done.reason, done.refresh
             if done.counts.read or kind not in ("", "nothing"):
                 self._changed(node)
-            self.tell(FlowCompleted(shown, flow.name, done.counts, done.late_rows, time.monotonic() - begun))
+            self.emit(FlowCompleted(shown, flow.name, done.counts, done.late_rows, time.monotonic() - begun))
         seconds = time.monotonic() - started
         return DatasetOutcome(shown, "completed", counts, seconds, reason=reason, refresh=kind)
 

@@ -25,7 +25,7 @@ _TIMEOUT_S: Final = 20.0
 
 @dataclass(frozen=True, slots=True)
 class PipelineTable:
-    """A table of a pipeline, or that of its dead letters. Implements ``LookedAt``.
+    """A table of a pipeline, or that of its dead letters. Implements ``DescribedTable``.
 
     Attributes:
         name: ``schema.table``.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from delta.tables import DeltaTable
     from pyspark.sql import Column, DataFrame
 
-    from rivermouth.domain.delta.merge_report import Looked
+    from rivermouth.domain.delta.merge_report import ReadFiles
     from rivermouth.domain.delta.table_transaction import TableTransaction
 
 _TXN: Final = "spark.databricks.delta.write."
@@ -42,7 +42,7 @@ def merge(
     transaction: TableTransaction,
     *,
     few: bool,
-) -> Looked | None:
+) -> ReadFiles | None:
     """Merges ``changes`` in one commit with its transaction number and metadata, also if nothing changes.
 
     Args:

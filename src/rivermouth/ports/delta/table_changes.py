@@ -24,7 +24,7 @@ _COLUMN_MAPPING: Final = "delta.columnMapping."
 
 
 @dataclass
-class _Found:
+class _ChangesFound:
     """What the commits that were looked at did.
 
     Attributes:
@@ -57,7 +57,7 @@ def change_of(files: LakeFiles, location: str, after: int, until: int) -> Source
         after: A version.
         until: A later one, or the same.
     """
-    found = _Found()
+    found = _ChangesFound()
     if until < after:
         return SourceChange("lost", reason=f"it has no version {after} any more")
     for version in range(after + 1, until + 1):
@@ -75,7 +75,7 @@ def change_of(files: LakeFiles, location: str, after: int, until: int) -> Source
     return SourceChange(kind, found.versions, "", found.bytes, found.feed_bytes, size, found.same_settings)
 
 
-def _take(found: _Found, actions: list[dict[str, Any]]) -> str:
+def _take(found: _ChangesFound, actions: list[dict[str, Any]]) -> str:
     """Adds one commit; says why it cannot be followed."""
     info: dict[str, Any] = next((each["commitInfo"] for each in actions if "commitInfo" in each), {})
     operation, parameters = str(info.get("operation", "")), info.get("operationParameters", {})
@@ -91,7 +91,7 @@ def _take(found: _Found, actions: list[dict[str, Any]]) -> str:
     return ""
 
 
-def _take_files(found: _Found, actions: list[dict[str, Any]]) -> None:
+def _take_files(found: _ChangesFound, actions: list[dict[str, Any]]) -> None:
     """Adds the files of one commit."""
     bodies = {name: [each[name] for each in actions if name in each] for name in ("add", "remove", "cdc")}
     found.left |= {each["path"] for each in bodies["remove"]}

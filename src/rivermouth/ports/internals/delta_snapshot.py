@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SMALL_BYTES: Final = 16 << 20
 """A table of this size is read faster as a whole than by a job that finds out which files have the keys."""
 _DELTA: Final = "org.apache.spark.sql.delta"
-_LISTED: Final = "rivermouth.internals.merge.Listed"
+_CHECKSUM_FILES: Final = "rivermouth.internals.merge.ChecksumFiles"
 
 
 def table_state(spark: SparkSession, location: str) -> TableState:
@@ -90,7 +90,7 @@ def newest_rows(spark: SparkSession, location: str, *, max_bytes: int | None = N
         max_bytes: Size of a table up to which that is so, in bytes; None: of each size, for a reader of all files.
     """
     log, snapshot = _newest(spark, location)
-    files = java_class(spark, _LISTED).all(snapshot)
+    files = java_class(spark, _CHECKSUM_FILES).all(snapshot)
     if files is None or (max_bytes is not None and snapshot.checksumOpt().get().tableSizeBytes() > max_bytes):
         return spark.read.format("delta").load(location)
     return _rows(spark, log, snapshot, files)

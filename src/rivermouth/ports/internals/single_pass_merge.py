@@ -10,7 +10,7 @@ from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
 from rivermouth import names
 from rivermouth.decoding.jvm.java_objects import java_class, java_column, java_frame, java_session
-from rivermouth.domain.delta.merge_report import Looked
+from rivermouth.domain.delta.merge_report import ReadFiles
 from rivermouth.ports.internals.persisted import computed
 from rivermouth.rows.keyed.key_ranges import within
 from rivermouth.rows.reserved_names import HIDDEN
@@ -36,7 +36,7 @@ _UPDATE: Final = "update"
 
 def merge_once(
     changes: DataFrame, number: int, location: str, what: Merge, transaction: TableTransaction
-) -> Looked | None:
+) -> ReadFiles | None:
     """As ``delta_merge.merge``, under whose settings it is run; None, and nothing done, where it is not for that.
 
     It is for tables with deletion vectors, and without a change data feed or row ids, all of whose columns a change
@@ -62,7 +62,7 @@ def merge_once(
     if not table.takes(java_frame(changes.alias("s").select(*values))):
         return None
     if table.done(transaction.app_id, transaction.app_version):
-        return Looked(0, 0, table.files(), by_each=False)
+        return ReadFiles(0, 0, table.files(), by_each=False)
     bounds = within(what.ranges)
     ranges = [range_of(name, *ends) for name, ends in what.ranges.items()]
     found = table.rows(java_column(bounds), ranges, java_frame(changes), LARGE_BYTES, _FILE, _ROW)
@@ -70,10 +70,10 @@ def merge_once(
     if table.filesRead():
         counts = _replaced(changes, table, rows, what, bounds, values)
     else:
-        counts = _told(inserted=_written(changes.alias("s").where(what.insert), table, values))
+        counts = _described(inserted=_written(changes.alias("s").where(what.insert), table, values))
     told = {"numSourceRows": number, "operationNumSourceRows": number, **counts}
     table.commit(transaction.app_id, transaction.app_version, told)
-    return Looked(table.filesRead(), table.bytesRead(), table.files(), by_each=table.byEach())
+    return ReadFiles(table.filesRead(), table.bytesRead(), table.files(), by_each=table.byEach())
 
 
 def _replaced(
@@ -86,10 +86,10 @@ def _replaced(
             gone = met.where(f"{_ACTION} IS NOT NULL").select(_FILE, _ROW)
             table.gone(java_frame(gone), _FILE, _ROW, updated + deleted)
         written = _written(_wanted(numbered, met, what), table, values)
-    return _told(inserted=written - updated, updated=updated, deleted=deleted)
+    return _described(inserted=written - updated, updated=updated, deleted=deleted)
 
 
-def _told(*, inserted: int, updated: int = 0, deleted: int = 0) -> dict[str, int]:
+def _described(*, inserted: int, updated: int = 0, deleted: int = 0) -> dict[str, int]:
     """Delta's metrics of the rows (https://docs.delta.io/latest/delta-utility.html)."""
     return {
         "numTargetRowsInserted": inserted,

@@ -22,7 +22,7 @@ _DEEPEST: Final = 20
 _CAUSE: Final = re.compile(r"^(?:Caused by: )?([\w.$]+(?:Exception|Error|Timeout))\b", re.MULTILINE)
 
 
-class _Outlasting(Exception):
+class _DetachedError(Exception):
     """Says what it said when it was made to outlast its JVM."""
 
     words: str
@@ -49,10 +49,10 @@ def detach_from_jvm(error: BaseException) -> None:
         seen.add(id(each))
         chain += [each.__cause__, each.__context__]
         cls = type(each)
-        if cls.__module__.startswith(("pyspark.", "py4j.")) and not isinstance(each, _Outlasting):
+        if cls.__module__.startswith(("pyspark.", "py4j.")) and not isinstance(each, _DetachedError):
             words = _words(each)
             names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
-            each.__class__ = type(cls.__name__, (_Outlasting, cls), names)
+            each.__class__ = type(cls.__name__, (_DetachedError, cls), names)
             each.words = words  # type: ignore[attr-defined]
 
 

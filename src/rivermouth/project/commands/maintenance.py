@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from rivermouth.domain.delta.maintenance import MaintenanceReport
-    from rivermouth.engine.table.describe_tables import FlowTable, LookedAfter, LookedAt
+    from rivermouth.engine.table.describe_tables import DescribedTable, FlowTable, MaintainedTable
 
 
-Table = TypeVar("Table", bound="LookedAfter")
+Table = TypeVar("Table", bound="MaintainedTable")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def rows(
 
 def rows_of_table(
     project: ResolvedProject,
-    table: LookedAt,
+    table: DescribedTable,
     *,
     limit: int,
     as_json: bool,
@@ -273,5 +273,5 @@ def _each(
     return reports
 
 
-def _is_there(spark: SparkSession, table: LookedAt) -> bool:
+def _is_there(spark: SparkSession, table: DescribedTable) -> bool:
     return delta_table.exists(files_for(table.location, spark), table.location)

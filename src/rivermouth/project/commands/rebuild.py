@@ -98,5 +98,5 @@ def rebuild(
 
     wanted = Rebuild(who=who, at=now(), why=why, mark=uuid.uuid4().hex)
     heard = replace(hooks, listener=hear)
-    outcome, rows = run_flows.carried_alone(project, job.starting(rebuild=wanted), heard)
+    outcome, rows = run_flows.drained(project, job.starting(rebuild=wanted), heard)
     return Rebuilt(job.places.name, rows_before[0] if rows_before else None, rows, outcome)

@@ -99,7 +99,7 @@ def run(
     return outcomes
 
 
-def carried_alone(project: ResolvedProject, job: FlowJob, hooks: RunHooks) -> tuple[FlowOutcome, int | None]:
+def drained(project: ResolvedProject, job: FlowJob, hooks: RunHooks) -> tuple[FlowOutcome, int | None]:
     """One flow drained, and the rows of its table afterwards; None if there is no table.
 
     Raises:

@@ -125,7 +125,7 @@ def ingest_spec(topic: str, **arguments: Any) -> ResolvedProject:
     problem = topic_problem(topic, "topic")
     if problem is not None:
         raise problem
-    told = _told(given.format, given.schema)
+    told = _described(given.format, given.schema)
     _check_history(given.sink, given.sequence_by)
     if parse_switch("update_schema", given.update_schema) and told.get("schema") != INFER:
         detail = "the schema is given, or there is none, so it is not inferred"
@@ -246,7 +246,7 @@ def format_of(format_: str | Mapping[str, Any] | None) -> tuple[str | None, dict
     return kind, options
 
 
-def _told(format_: str | Mapping[str, Any] | None, schema: Any) -> dict[str, Any]:
+def _described(format_: str | Mapping[str, Any] | None, schema: Any) -> dict[str, Any]:
     """The format as in a project file, with its type and, if it has one, its schema."""
     kind, options = format_of(format_)
     if schema is None:

@@ -34,7 +34,7 @@ def counting(flow: Flow) -> dict[str, Aggregate]:
     }
 
 
-def told(observed: Mapping[str, Any]) -> str | None:
+def described(observed: Mapping[str, Any]) -> str | None:
     """What is to be said of keys that were counted; None where they are not all whole numbers of one size."""
     for kind, size in SIZES.items():
         if observed.get(_ALL) and observed.get(f"{_ALL}_{kind}") == observed[_ALL]:

@@ -48,7 +48,7 @@ HAS_TOMBSTONE: Final = f"{_TOMBSTONE} IS NOT NULL"
 """SQL: whether a row of ``by_partition`` has a tombstone whose sequence is that of what it follows."""
 
 
-def tell(rows: DataFrame, flow: Flow) -> DataFrame:
+def with_changes(rows: DataFrame, flow: Flow) -> DataFrame:
     """Conformed rows with what each of them does to a keyed table; rows of other tables as they are.
 
     Adds ``__delete`` and ``__truncate`` (boolean, never null), ``__sequence`` (null for a tombstone, unless it is
@@ -65,7 +65,9 @@ def tell(rows: DataFrame, flow: Flow) -> DataFrame:
     placed = {*sink.sequence_by} <= {
         name for column, name in flow.metadata_columns.items() if column not in names.CHANGE_METADATA_COLUMNS
     }
-    deletion, truncation, skipped = (_tells(flow, each) for each in (names.DELETION, names.TRUNCATION, names.SKIP))
+    deletion, truncation, skipped = (
+        _is_operation(flow, each) for each in (names.DELETION, names.TRUNCATION, names.SKIP)
+    )
     if sink.snapshots:
         truncation = snapshots.WHOLE
     rows = _with_keys_of_tombstones(rows, flow).selectExpr(
@@ -92,7 +94,7 @@ def tell(rows: DataFrame, flow: Flow) -> DataFrame:
     return rows.selectExpr("*", f"CASE WHEN {skipped} THEN NULL {cases} END AS {names.PROBLEM}")
 
 
-def _tells(flow: Flow, operation: str) -> str:
+def _is_operation(flow: Flow, operation: str) -> str:
     """SQL, never null: whether the record's envelope tells that operation."""
     return f"coalesce({names.OPERATION} = '{operation}', false)" if flow.change_envelope else "false"
 
@@ -144,7 +146,7 @@ def _with_keys_of_tombstones(rows: DataFrame, flow: Flow) -> DataFrame:
     if form is not None:
         return record_keys.with_columns_of_tombstones(rows, form, wanted)
     types = {name: rows.schema[name].dataType for name in wanted}
-    text, deletion = f"CAST({names.KEY} AS STRING)", _tells(flow, names.DELETION)
+    text, deletion = f"CAST({names.KEY} AS STRING)", _is_operation(flow, names.DELETION)
     if flow.change_envelope:
         text = f"coalesce({names.PRIMARY_KEY}, {text})"
     fields = ", ".join(

@@ -35,11 +35,11 @@ def places_type(order: ChangeOrder, sequence: T.DataType) -> T.MapType:
     return T.MapType(T.StringType(), place)
 
 
-def tell(rows: DataFrame, flow: Flow) -> DataFrame:
+def with_places(rows: DataFrame, flow: Flow) -> DataFrame:
     """Changes with ``__places``, which says what each of them brings; rows of other tables as they are.
 
     Null: all of its columns, or all that are not null. Else it has an entry, without a place, for each listed column:
-    each that the change brings, or, of formats that tell it, each that it leaves out.
+    each that the change brings, or, of formats that with_places it, each that it leaves out.
     """
     order = None if flow.keyed is None else order_of(flow, ())
     leaves = flow.whole_columns is not None

@@ -196,7 +196,7 @@ class FlowFields(Constructed):
         A value by which a keyed table finds or deletes its rows is never rescued: without it the record is another.
         Nor does a column become wider of which a key is computed: of another type it may make another key.
         """
-        policies = (self.evolution or Evolution()).settled(
+        policies = (self.evolution or Evolution()).with_defaults(
             infers=self.infers and self.takes_evolution, gains=self.gains_columns, widens=self.widens_columns
         )
         if self.keyed is None:
@@ -240,7 +240,7 @@ class FlowFields(Constructed):
         if self.key_format is None or self.key_format.type in PLAIN_KEYS:
             return None
         form = self.key_format.for_keys() if isinstance(self.key_format, KeyFormat) else self.key_format
-        return form.with_policies(Evolution().settled(infers=False)) if isinstance(form, EvolvingFormat) else form
+        return form.with_policies(Evolution().with_defaults(infers=False)) if isinstance(form, EvolvingFormat) else form
 
     @property
     def reads_headers(self) -> bool:

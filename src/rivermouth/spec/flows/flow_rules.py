@@ -175,7 +175,7 @@ def _check_select(flow: FlowFields) -> None:
     if flow.explode is None and flow.policies.on_new_column == "evolve" and not flow.gains_columns:
         msg = "new columns have no place in a select without *: write '*' into it, or on_new_column: ignore"
         raise ValueError(msg)
-    if flow.keyed is not None and flow.policies.says_of_types(WIDENS | RESCUES):
+    if flow.keyed is not None and flow.policies.on_types(WIDENS | RESCUES):
         msg = (
             f"select may make the keys and the order of the sink {flow.sink.type} of any column, so none becomes "
             "wider, or is rescued: write on_type_change: dead_letter, or fail"

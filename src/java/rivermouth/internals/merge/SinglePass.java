@@ -156,10 +156,10 @@ public final class SinglePass {
         Dataset<Row> table = spark.baseRelationToDataFrame(
                 log.createRelation(scalaSeq(List.of()), Option.apply(snapshot), Option.empty(), false));
         Seq<Expression> filters = scalaSeq(List.of(bounds(table, within)));
-        List<Listed> known = Listed.of(snapshot);
+        List<ChecksumFiles> known = ChecksumFiles.of(snapshot);
         listed = known != null;
         if (listed) {
-            candidates = scalaSeq(Listed.files(wanted(known, ranges, changes, largeBytes)));
+            candidates = scalaSeq(ChecksumFiles.files(wanted(known, ranges, changes, largeBytes)));
             transaction.trackReadPredicates(filters, false, true);
             transaction.trackFilesRead(candidates);
         } else {
@@ -178,14 +178,15 @@ public final class SinglePass {
         return scan.select(columns.toArray(Column[]::new));
     }
 
-    private List<Listed> wanted(List<Listed> known, List<Range> ranges, Dataset<Row> changes, long largeBytes) {
+    private List<ChecksumFiles> wanted(
+            List<ChecksumFiles> known, List<Range> ranges, Dataset<Row> changes, long largeBytes) {
         StructType schema = transaction.metadata().schema();
-        List<Listed> between = Listed.within(known, schema, ranges);
-        if (ranges.isEmpty() || between.size() < 2 || Listed.bytes(between) < largeBytes) {
+        List<ChecksumFiles> between = ChecksumFiles.within(known, schema, ranges);
+        if (ranges.isEmpty() || between.size() < 2 || ChecksumFiles.bytes(between) < largeBytes) {
             return between;
         }
         byEach = true;
-        return Listed.with(between, schema, Values.of(changes, ranges));
+        return ChecksumFiles.with(between, schema, Values.of(changes, ranges));
     }
 
     /** Whether files were skipped by each value, and not by the least and the greatest only. */
@@ -219,7 +220,7 @@ public final class SinglePass {
     }
 
     /**
-     * Marks rows as gone.
+     * Marks rows as deleted.
      *
      * @param where the two columns of {@code rows} that say where each lies
      * @param number of how many rows
@@ -251,7 +252,7 @@ public final class SinglePass {
     private List<TouchedFileWithDV> marked(Dataset<Row> where, String file, String row) {
         List<Row> byFile =
                 where.coalesce(1).groupBy(col(file)).agg(collect_list(col(row))).collectAsList();
-        return Marks.written(transaction, byName(), byFile);
+        return DeletionVectorWriter.written(transaction, byName(), byFile);
     }
 
     private List<TouchedFileWithDV> markedByTasks(Dataset<Row> where, String file, String row) {

@@ -43,7 +43,7 @@ def rows(texts: DataFrame, plan: Plan) -> DataFrame:
     schema = column_types.nullable_columns(plan.in_files)
     forms = TimeForms(plan.options.reader.get("timestampFormat"), plan.options.reader.get("dateFormat"))
     new = "rescue" if plan.options.rescued is not None or plan.options.evolution == "failOnNewColumns" else "ignore"
-    policies = Evolution(on_new_column=new, on_type_change="rescue").settled(infers=False)
+    policies = Evolution(on_new_column=new, on_type_change="rescue").with_defaults(infers=False)
     said = undeclared_fields.exact_tree(schema, lambda _: plan.inferred, None)
     judged = JsonDecoding(forms.marked(schema), policies, said).decoded(values)
     text = f"CAST({names.VALUE} AS STRING)"

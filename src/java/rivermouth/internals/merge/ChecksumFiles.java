@@ -20,13 +20,13 @@ import scala.jdk.javaapi.CollectionConverters;
  * A table's files as its newest version's checksum lists them, so that Spark need not work them out of the log
  * (https://github.com/delta-io/delta/blob/master/PROTOCOL.md#version-checksum-file).
  */
-public final class Listed {
+public final class ChecksumFiles {
     private static final ObjectMapper JSON = new ObjectMapper();
     
     private final AddFile file;
     private final JsonNode statistics;
 
-    private Listed(AddFile file, JsonNode statistics) {
+    private ChecksumFiles(AddFile file, JsonNode statistics) {
         this.file = file;
         this.statistics = statistics;
     }
@@ -50,12 +50,12 @@ public final class Listed {
     }
 
     /** The same with their statistics; null also where the checksum does not list all that is to be known of them. */
-    static List<Listed> of(Snapshot snapshot) {
+    static List<ChecksumFiles> of(Snapshot snapshot) {
         Seq<AddFile> all = all(snapshot);
         if (all == null) {
             return null;
         }
-        List<Listed> files = new ArrayList<>();
+        List<ChecksumFiles> files = new ArrayList<>();
         for (AddFile file : CollectionConverters.asJava(all)) {
             JsonNode statistics = parsed(file.stats());
             boolean tight = statistics.path("tightBounds").asBoolean(true);
@@ -63,7 +63,7 @@ public final class Listed {
             if (!statistics.path("numRecords").isIntegralNumber() || tight && file.deletionVector() != null) {
                 return null;
             }
-            files.add(new Listed(file, statistics));
+            files.add(new ChecksumFiles(file, statistics));
         }
         return files;
     }
@@ -77,26 +77,26 @@ public final class Listed {
     }
 
     /** Those that may have a row within all of the ranges. */
-    static List<Listed> within(List<Listed> files, StructType schema, List<Range> ranges) {
+    static List<ChecksumFiles> within(List<ChecksumFiles> files, StructType schema, List<Range> ranges) {
         return files.stream()
                 .filter(file -> ranges.stream().allMatch(range -> file.mayHave(schema, range)))
                 .toList();
     }
 
     /** Those that may have a row with one of the values of each column. */
-    static List<Listed> with(List<Listed> files, StructType schema, List<Values> values) {
+    static List<ChecksumFiles> with(List<ChecksumFiles> files, StructType schema, List<Values> values) {
         return files.stream()
                 .filter(file -> values.stream().allMatch(each -> file.mayHave(schema, each)))
                 .toList();
     }
 
     /** The files. */
-    static List<AddFile> files(List<Listed> of) {
+    static List<AddFile> files(List<ChecksumFiles> of) {
         return of.stream().map(each -> each.file).toList();
     }
 
     /** Their size. */
-    static long bytes(List<Listed> of) {
+    static long bytes(List<ChecksumFiles> of) {
         return of.stream().mapToLong(each -> each.file.size()).sum();
     }
 

@@ -21,7 +21,7 @@ import org.apache.spark.sql.types.StructType;
  * What a writer's schema has, as columns: those of the table as the table would have to have them to take all values of
  * the writer, and the writer's own. What no column can be, and what cannot grow, is left out or stays as it is.
  */
-final class Found {
+final class WriterColumns {
     private static final int INT_DIGITS = 10;
     // As Delta counts them.
     private static final int LONG_DIGITS = 20;
@@ -33,18 +33,18 @@ final class Found {
     /** Of the new column that is being made, the fields so far; none where there is no such. */
     private int fields;
 
-    private Found() {}
+    private WriterColumns() {}
 
     /** The columns of a record whose fields have the table's names; what it has as its own by another name adds nothing. */
     static StructType of(Schema writer, Schema declared, StructType target) {
         boolean isRecord = writer.getType() == Schema.Type.RECORD;
-        StructType found = isRecord ? new Found().record(writer, declared, target) : null;
+        StructType found = isRecord ? new WriterColumns().record(writer, declared, target) : null;
         return found == null ? new StructType() : found;
     }
 
     /** Whether a column can be made of a field that the table lacks. */
     static boolean isColumn(Schema schema) {
-        return new Found().made(schema) != null;
+        return new WriterColumns().made(schema) != null;
     }
 
     /** Whether a column holds all values of a type, or at least those that are exactly one of its own. */

@@ -31,8 +31,8 @@ import scala.collection.immutable.Map;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** Deletion vectors, written by the driver. */
-final class Marks {
-    private Marks() {}
+final class DeletionVectorWriter {
+    private DeletionVectorWriter() {}
 
     /**
      * Writes the vectors of all files into one.

@@ -14,19 +14,19 @@ import org.apache.kafka.common.serialization.Deserializer;
  * A user's deserializer, configured, in the hands of one task. Between tasks it waits for the next one: what it has
  * asked a schema registry, say, it need not ask again.
  */
-final class Held {
+final class PooledDeserializer {
     private static final int MOST_KINDS = 100;
     private static final int MESSAGE_LENGTH = 500;
     private static final int SHORTEST_SECRET = 6;
     // Known to decoding/jvm/jvm_deserializer.py.
     private static final String LOST = "RIVERMOUTH_DESERIALIZER_LOST|";
-    private static final Map<List<Object>, Deque<Held>> WAITING = new ConcurrentHashMap<>();
+    private static final Map<List<Object>, Deque<PooledDeserializer>> WAITING = new ConcurrentHashMap<>();
 
     private final Deserializer<?> deserializer;
     private final Map<String, Object> config;
     private final List<Object> key;
 
-    private Held(Deserializer<?> deserializer, Map<String, Object> config, List<Object> key) {
+    private PooledDeserializer(Deserializer<?> deserializer, Map<String, Object> config, List<Object> key) {
         this.deserializer = deserializer;
         this.config = config;
         this.key = key;
@@ -37,15 +37,15 @@ final class Held {
      *
      * @throws Unusable the class is not there, or is none that can be used
      */
-    static Held borrowed(String name, Map<String, Object> config, boolean isKey) {
+    static PooledDeserializer borrowed(String name, Map<String, Object> config, boolean isKey) {
         List<Object> key = List.of(name, config, isKey, loader());
-        Deque<Held> waiting = WAITING.get(key);
-        Held found = waiting == null ? null : waiting.pollFirst();
-        return found == null ? new Held(made(name, config, isKey), config, key) : found;
+        Deque<PooledDeserializer> waiting = WAITING.get(key);
+        PooledDeserializer found = waiting == null ? null : waiting.pollFirst();
+        return found == null ? new PooledDeserializer(made(name, config, isKey), config, key) : found;
     }
 
     /** The same in a task, where the driver has found that it can be used: that it cannot here is no record's fault. */
-    static Held inTask(String name, Map<String, Object> config, boolean isKey) {
+    static PooledDeserializer inTask(String name, Map<String, Object> config, boolean isKey) {
         try {
             return borrowed(name, config, isKey);
         } catch (Unusable unusable) {
@@ -124,7 +124,7 @@ final class Held {
 
     private static ClassLoader loader() {
         ClassLoader found = Thread.currentThread().getContextClassLoader();
-        return found == null ? Held.class.getClassLoader() : found;
+        return found == null ? PooledDeserializer.class.getClassLoader() : found;
     }
 
     /** Name and text of what was thrown, and no value of the configuration that is long enough to be a secret. */

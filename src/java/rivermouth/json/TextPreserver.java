@@ -38,7 +38,7 @@ import rivermouth.internals.plan.Calls;
  * <p>Values of VARIANT columns, strings too, become such text as well, and an empty one where no VARIANT holds them. Where a
  * decimal is made of a variant, an empty object stands for a number that the variant would round.
  */
-public final class Kept implements Serializable {
+public final class TextPreserver implements Serializable {
     private static final long serialVersionUID = 1;
     static final JsonFactory FACTORY =
             new JsonFactoryBuilder().disable(JsonFactory.Feature.CHARSET_DETECTION).build();
@@ -53,7 +53,7 @@ public final class Kept implements Serializable {
      *
      * @param declared the schema, as JSON; its names are those in the documents
      */
-    public Kept(String declared) {
+    public TextPreserver(String declared) {
         this.declared = declared;
         root();
     }
@@ -110,7 +110,7 @@ public final class Kept implements Serializable {
 
     @Override
     public boolean equals(Object other) {
-        return other instanceof Kept && declared.equals(((Kept) other).declared);
+        return other instanceof TextPreserver && declared.equals(((TextPreserver) other).declared);
     }
 
     @Override

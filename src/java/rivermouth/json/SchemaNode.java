@@ -14,14 +14,14 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import rivermouth.types.Limits;
 
 /** A part of a schema, as far as it is asked for, and what it says of values. */
-final class Known {
-    static final Known ANY = new Known();
+final class SchemaNode {
+    static final SchemaNode ANY = new SchemaNode();
     private static final ObjectMapper MAPPER = new ObjectMapper();
     /** Before the point, where Delta widens a bigint to a decimal. */
     private static final int BIGINT_DIGITS = 20;
 
     /** Of an object: its declared fields. */
-    public Map<String, Known> fields;
+    public Map<String, SchemaNode> fields;
     /** Of an object: whether other fields are reported. */
     public boolean others;
     /** Of an object: other fields of which it is said one by one, by their names in lower case. */
@@ -31,9 +31,9 @@ final class Known {
     /** Of an object: the same of other fields one by one, by their names in lower case. */
     public Map<String, Boolean> evolving = Map.of();
     /** Of an array: its elements. */
-    public Known items;
+    public SchemaNode items;
     /** Of an object whose fields are not declared by name: what is in them. */
-    public Known values;
+    public SchemaNode values;
     /** The type as which Spark's parser reads it; null where that takes whatever stands there. */
     public String kind;
     /** The type of a number. */
@@ -43,13 +43,13 @@ final class Known {
     /** Of a column that shall keep all that is said: {@code double} or {@code timestamp}; null of all others. */
     public String exact;
 
-    Known member(String name) {
+    SchemaNode member(String name) {
         return fields == null ? values : fields.get(name);
     }
 
     /** What is known of a field, where there may be a struct of which nothing is. */
-    static Known within(Known known, String name) {
-        Known found = known.member(name);
+    static SchemaNode within(SchemaNode known, String name) {
+        SchemaNode found = known.member(name);
         return found == null ? ANY : found;
     }
 
@@ -66,9 +66,9 @@ final class Known {
         return fields != null || items != null || values != null;
     }
 
-    static Known of(String tree) {
+    static SchemaNode of(String tree) {
         try {
-            return MAPPER.readValue(tree, Known.class);
+            return MAPPER.readValue(tree, SchemaNode.class);
         } catch (IOException error) {
             throw new UncheckedIOException(error);
         }
@@ -104,7 +104,7 @@ final class Known {
         boolean kept = true;
         if (in.currentToken() == JsonToken.START_OBJECT && isLooked()) {
             while (in.nextToken() == JsonToken.FIELD_NAME) {
-                Known child = member(in.currentName());
+                SchemaNode child = member(in.currentName());
                 in.nextToken();
                 kept &= (child == null ? ANY : child).keeps(in);
             }
@@ -151,7 +151,7 @@ final class Known {
     private boolean fieldsFit(JsonParser in) throws IOException {
         boolean fit = true;
         while (in.nextToken() == JsonToken.FIELD_NAME) {
-            Known child = member(in.currentName());
+            SchemaNode child = member(in.currentName());
             in.nextToken();
             fit &= (child == null ? ANY : child).fits(in);
         }
@@ -181,7 +181,7 @@ final class Known {
         switch (in.currentToken()) {
             case START_OBJECT:
                 while (in.nextToken() == JsonToken.FIELD_NAME) {
-                    Known child = member(in.currentName());
+                    SchemaNode child = member(in.currentName());
                     in.nextToken();
                     found |= (child == null ? ANY : child).wider(in);
                 }
