@@ -37,7 +37,7 @@ class TaskMetrics:
 def spent(spark: SparkSession) -> Iterator[TaskMetrics]:
     """Counts what the jobs of the calling thread need; the figures stand in what is yielded once the block is left."""
     found = TaskMetrics()
-    java = java_class(spark, "rivermouth.internals.plan.TaskMetrics")
+    java = java_class(spark, "rivermouth.internals.plan.TaskTotals")
     context, tag = spark.sparkContext, f"rivermouth-{uuid.uuid4()}"
     listener = java(sessions.context(spark), tag)
     context.addJobTag(tag)

@@ -16,7 +16,7 @@ import org.apache.spark.scheduler.SparkListenerTaskEnd;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** What the tasks of tagged jobs needed: of those that run from when it is made until it is asked. */
-public final class TaskMetrics extends SparkListener {
+public final class TaskTotals extends SparkListener {
     private final SparkContext context;
     private final String tag;
     private final Set<Integer> stages = ConcurrentHashMap.newKeySet();
@@ -26,7 +26,7 @@ public final class TaskMetrics extends SparkListener {
     private long spilledBytes;
     private long tasks;
 
-    public TaskMetrics(SparkContext context, String tag) {
+    public TaskTotals(SparkContext context, String tag) {
         this.context = context;
         this.tag = tag;
         context.addSparkListener(this);
