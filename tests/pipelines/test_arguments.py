@@ -69,11 +69,21 @@ def test_properties_that_delta_does_not_know_are_named_and_others_kept(spark):
         "quality": "bronze",
         "delta.enableChangeDataFeed": "true",
         "delta.targetFileSize": "64mb",
-        "delta.autoOptimize.autoCompact": "true",
         "pipelines.reset.allowed": "false",
+        "pipelines.autoOptimize.managed": "true",
+        "pipelines.channel": "preview",
+        "delta.autoOptimize.autoCompact": "true",
     }
     found = with_known_properties(spark, Definitions(datasets=(Dataset("t", "table", at, properties=properties),)))
-    assert found.notes == ((at, "dataset t: delta.targetFileSize has no effect, Delta Lake does not know it"),)
+    assert found.notes == tuple(
+        (at, f"dataset t: {each}")
+        for each in (
+            "delta.targetFileSize has no effect, Delta Lake does not know it",
+            "pipelines.autoOptimize.managed has no effect here: `rivermouth tables optimize` compacts the table",
+            "pipelines.channel has no effect here",
+            "delta.autoOptimize.autoCompact has no effect, it is for Databricks' own Delta",
+        )
+    )
     kept = found.datasets[0].properties
-    assert kept == {name: properties[name] for name in (*list(properties)[:2], "pipelines.reset.allowed")}
+    assert set(kept) == set(properties) - {"delta.targetFileSize", "delta.autoOptimize.autoCompact"}
     assert stored(kept) == {"quality": "bronze", "delta.enableChangeDataFeed": "true"}

@@ -1,9 +1,15 @@
 """AUTO CDC: targets that hold what a plain reading of all changes comes to, in whichever order they come."""
 
 import random
+import threading
+import time
 
 import pytest
 from deltalake import DeltaTable
+
+from rivermouth.errors import RivermouthError
+from rivermouth.pipelines import commands
+from rivermouth.project.commands.managed_session import RunHooks
 
 CDC = """
 from pyspark import pipelines as dp
@@ -138,6 +144,52 @@ def test_targets_hold_what_all_changes_come_to_in_whichever_order_and_cut_they_c
         assert {each["operation"] for each in history} - {"DELETE"} == {"CREATE TABLE", "WRITE"}
 
 
+SEVERAL = """
+from pyspark import pipelines as dp
+
+dp.create_streaming_table("newest", spark_conf={"pipelines.trigger.interval": "200 milliseconds"})
+for name in ("east", "west", "north"):
+    @dp.temporary_view(name=f"of_{name}")
+    def changes(name=name):
+        return (spark.readStream.schema("id bigint, name string, city string, op string, ts bigint")
+            .option("maxFilesPerTrigger", 1).json(f"in/{name}"))
+    dp.create_auto_cdc_flow("newest", f"of_{name}", ["id"], "ts", apply_as_deletes="op = 'D'",
+                            except_column_list=["op", "ts"], name=name)
+"""
+
+
+@pytest.mark.parametrize("follow", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_several_flows_into_one_target_come_to_what_all_of_their_changes_come_to(folder, follow):
+    rows = [each for each in _changes(seed=3, count=90) if each["op"] != "T"]
+    mixed = rows.copy()
+    random.Random(3).shuffle(mixed)
+    folder.write("src/a.py", SEVERAL)
+    for number, name in enumerate(["east", "west", "north"] * (3 if follow else 1)):
+        folder.feed(f"in/{name}/{number}.json", *mixed[number :: 9 if follow else 3])
+    if follow:
+        hooks, outcomes = RunHooks(), []
+        options = commands.UpdateOptions(follow=True)
+        work = threading.Thread(target=lambda: outcomes.extend(commands.run(folder.pipeline(), options, hooks)))
+        work.start()
+        deadline = time.monotonic() + 240
+        while time.monotonic() < deadline and work.is_alive() and not _has_all(folder, len(rows)):
+            time.sleep(0.5)
+        hooks.stop.ask()
+        work.join(60)
+        assert [(each.error, each.counts.read) for each in outcomes] == [(None, len(rows))]
+    else:
+        assert folder.run()["newest"].counts.read == len(rows)
+    assert folder.rows("default.newest") == _newest(rows)
+
+
+def _has_all(folder, count):
+    """Whether the ledger entries of the target's flows have read so many rows in all."""
+    if not folder.has("default.newest"):
+        return False
+    history = DeltaTable(folder.folder / "lake/default/newest").history()
+    return sum(int(each.get("operation") == "MERGE") for each in history) >= 9  # a commit for each file
+
+
 @pytest.mark.long
 def test_a_null_key_stops_the_flow_unless_an_expectation_takes_it(folder):
     folder.write("src/a.py", CDC)
@@ -183,8 +235,20 @@ def test_snapshots_may_be_gone_or_not_there_yet_and_have_other_columns(folder):
     run()
     rows = [(1, "a", 1, 2), (1, "z", 2, None), (2, "b", 1, 2)]
     assert folder.rows("default.versions") == rows
+    # The function gives all snapshots again, so nothing is lost.
+    assert folder.run(full_refresh=("versions",))["versions"].error is None
+    assert folder.rows("default.versions") == rows
     for version in (1, 2):
         (folder.folder / f"snapshots/{version}.json").unlink()
+    with pytest.raises(RivermouthError) as refused:
+        folder.run(full_refresh=("versions",))
+    assert str(refused.value) == (
+        "[REFRESH_WOULD_LOSE] dataset versions: a full refresh would lose data: it has versions of rows since snapshot "
+        "1, and its function does not begin with that one any more; it was not cleared\n"
+        "  at: src/a.py:10\n"
+        "  hint: rivermouth run --full-refresh versions --accept-data-loss"
+    )
+    assert folder.rows("default.versions") == rows
     run()
     folder.write("src/a.py", text.partition("dp.create_streaming")[0] + NEWEST)
     folder.feed("snapshots/3.json", {"id": 1, "name": "y"})

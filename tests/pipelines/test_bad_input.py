@@ -5,6 +5,12 @@ import pytest
 from rivermouth.errors import RivermouthError
 
 HEAD = "from pyspark import pipelines as dp\n"
+NOTEBOOK = "\n# COMMAND ----------\n"
+CDC = (
+    "@dp.temporary_view\ndef changes():\n"
+    "    return spark.readStream.format('rate').load().selectExpr('value id', 'value other', 'timestamp ts')\n"
+    "dp.create_streaming_table('t')\ndp.create_auto_cdc_flow('t', 'changes', ['id'], 'ts')\n"
+)
 
 
 def _into_kafka(options, select):
@@ -353,6 +359,103 @@ CASES = {
     "a table that is not there": (
         "@dp.table\ndef a():\n    return spark.readStream.format('rate').load()\n",
         "[DATASET_NOT_IN_PIPELINE] pipeline shop defines no table b; nothing was run\n  hint: known: a",
+    ),
+    "an append flow into a target of AUTO CDC": (
+        CDC + "@dp.append_flow(target='t')\ndef more():\n    return spark.readStream.table('changes')\n",
+        (
+            "[DEFINITION_INVALID] flow more: it writes to t, whose rows flow t at src/a.py:6 changes by AUTO CDC; "
+            "the pipeline was not run\n"
+            "  at: src/a.py:7\n"
+            "  hint: write its rows into another table, or make it an AUTO CDC flow"
+        ),
+    ),
+    "AUTO CDC flows with other keys": (
+        CDC + "dp.create_auto_cdc_flow('t', 'changes', ['other'], 'ts', name='more')\n",
+        (
+            "[DEFINITION_INVALID] flow more: its keys are not those of flow t at src/a.py:6: id; the pipeline was not "
+            "run\n"
+            "  at: src/a.py:7\n"
+            "  hint: write the keys id"
+        ),
+    ),
+    "AUTO CDC flows of two SCD types": (
+        CDC + "dp.create_auto_cdc_flow('t', 'changes', ['ID'], 'ts', name='more', stored_as_scd_type=2)\n",
+        (
+            "[DEFINITION_INVALID] flow more: flow t at src/a.py:6 keeps t as SCD type 1; the pipeline was not run\n"
+            "  at: src/a.py:7\n"
+            "  hint: write SCD type 1"
+        ),
+    ),
+    "snapshots and changes into one target": (
+        CDC + "dp.create_auto_cdc_from_snapshot_flow('t', 'changes', ['id'], name='more')\n",
+        (
+            "[DEFINITION_INVALID] flow more: t has flow t at src/a.py:6, and a flow of snapshots must be the only one; "
+            "the pipeline was not run\n"
+            "  at: src/a.py:7\n"
+            "  hint: give it a target of its own"
+        ),
+    ),
+    "two expectations of one name": (
+        (
+            "@dp.table\n@dp.expect('sound', 'id > 0')\n@dp.expect_or_drop('sound', inv='id > 1')\n"
+            "def a():\n    return spark.readStream.format('rate').load()\n"
+        ),
+        (
+            "[DEFINITION_INVALID] dataset a: two expectations are called sound; the pipeline was not run\n"
+            "  at: src/a.py:2\n"
+            "  hint: give one of them another name"
+        ),
+    ),
+    "a misspelt property of pipelines": (
+        (
+            "@dp.table(table_properties={'pipelines.reset.alowed': 'false'})\n"
+            "def a():\n    return spark.readStream.format('rate').load()\n"
+        ),
+        (
+            "[DEFINITION_INVALID] dataset a: table property pipelines.reset.alowed is not known; "
+            "the pipeline was not run\n"
+            "  at: src/a.py:2\n"
+            "  hint: did you mean 'pipelines.reset.allowed'?"
+        ),
+    ),
+    "a notebook that ends with an error": (
+        "import sys\nsys.exit(3)\n",
+        (
+            "[PYTHON_FILE_FAILED] src/a.py failed with SystemExit: 3; the pipeline was not run\n"
+            "  at: src/a.py:3\n"
+            "  hint: rivermouth validate, after the line above is corrected"
+        ),
+    ),
+    "a notebook that ends before it defines something": (
+        "dbutils.notebook.exit('later')\n@dp.table\ndef a():\n    return spark.range(1)\n",
+        (
+            "[NOTHING_DEFINED] pipeline shop: its files define no table and no view: src/a.py; nothing was run\n"
+            "  hint: rivermouth init --pipeline, for a pipeline to start from"
+        ),
+    ),
+    "%run of a file that is not there": (
+        NOTEBOOK + "# MAGIC %run ./helpers $day=1\n",
+        (
+            "[NOTEBOOK_INVALID] src/a.py: %run: there is no notebook ./helpers; nothing was run\n"
+            "  at: src/a.py:4\n"
+            "  hint: write a path relative to src/a.py"
+        ),
+    ),
+    "%run of itself": (
+        NOTEBOOK + "# MAGIC %run ./a\n",
+        ("[NOTEBOOK_INVALID] src/a.py: %run: ./a runs this file; nothing was run\n  at: src/a.py:4\n  hint: remove it"),
+    ),
+    "read_files without STREAM": (
+        (
+            "@dp.table\ndef rows():\n    return spark.readStream.format('rate').load()\n"
+            "dp.create_streaming_table('b')\n@dp.append_flow(target='b')\n"
+            "def f():\n    return spark.sql(\"SELECT * FROM read_files('src', format => 'text')\")\n"
+        ),
+        (
+            "[QUERY_NOT_STREAMING] streaming table b: its query reads no stream; the pipeline was not run\n"
+            "  at: src/a.py:6\n"
+            "  hint: write STREAM read_files(...); or make it a materialized view"
+        ),
     ),
 }
 

@@ -70,8 +70,8 @@ def test_names_of_notebooks_are_imported_too_and_packages_beside_the_file_are_fo
         "from databricks.labs.mine import X\n"
         "from databricks.sdk.runtime import dbutils, spark as session\n"
         "from pyspark.dbutils import DBUtils\n"
-        "from databricks import pipelines\n"
-        "note((X, session, dbutils, DBUtils(session), pipelines.table is not None))\n"
+        "from databricks import dlt, pipelines\n"
+        "note((X, session, dbutils, DBUtils(session), pipelines.table is dlt.table))\n"
     )
     names = {"spark": "session", "dbutils": "dbutils", "note": found.append}
     before = set(sys.modules)

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from rivermouth.pipelines import commands
+from rivermouth.pipelines.running import event_log
 from rivermouth.project.commands.managed_session import RunHooks
 
 SOURCE = """
@@ -93,7 +94,8 @@ def test_flows_of_all_kinds_do_their_work_once(folder, monkeypatch):
 
 
 @pytest.mark.long
-def test_a_pipeline_that_goes_on_takes_rows_as_they_come_until_it_is_stopped(folder):
+def test_a_pipeline_that_goes_on_takes_rows_as_they_come_until_it_is_stopped(folder, monkeypatch):
+    monkeypatch.setattr(event_log, "_EVERY_S", 1.0)
     folder.write(
         "src/a.py",
         "from pyspark import pipelines as dp\n"
@@ -110,6 +112,9 @@ def test_a_pipeline_that_goes_on_takes_rows_as_they_come_until_it_is_stopped(fol
     _until(lambda: folder.has("default.total") and folder.rows("default.total") == [(1,)], work)
     folder.feed("in/2.json", {"id": 2})
     _until(lambda: folder.rows("default.total") == [(3,)], work)
+    # Its events are in the table before it ends.
+    state = "_rivermouth/pipelines/shop/event_log"
+    _until(lambda: folder.has(state) and ("flow_progress",) in folder.rows(state, "event_type"), work)
     hooks.stop.ask()
     work.join(60)
     assert not work.is_alive()

@@ -221,8 +221,11 @@ def test_a_full_refresh_reads_all_again_unless_that_is_not_allowed_or_rows_are_g
 
 
 def refused_refresh(folder):
+    with pytest.raises(RivermouthError) as planned:
+        folder.plan(full_refresh=("bronze",))
     with pytest.raises(RivermouthError) as refused:
         folder.run(full_refresh=("bronze",))
+    assert str(planned.value) == str(refused.value)
     return refused.value
 
 
@@ -260,6 +263,26 @@ def test_full_refresh_and_reset_do_what_they_say(numbers):
     assert numbers.rows("default.bronze") == [(9, None)]
     # What was refused before was read again: a replay would write it twice.
     assert numbers.rows("default.bronze__dead_letters", "status") == [("discarded",)]
+
+
+TWO_FLOWS = """
+from pyspark import pipelines as dp
+
+dp.create_streaming_table("both", spark_conf={"pipelines.trigger.interval": "1 second"})
+for name, text in (("first", "'x'"), ("second", "'1'")):
+    @dp.append_flow(target="both", name=name)
+    def rows(text=text):
+        return spark.readStream.schema("id bigint").json("in").selectExpr("id", f"raise_error('no') IS NULL AS ok"
+            if text == "'x'" else "id > 0 AS ok")
+"""
+
+
+def test_a_flow_that_fails_leaves_the_others_of_its_table_to_run(folder):
+    folder.write("src/a.py", TWO_FLOWS)
+    folder.feed("in/1.json", {"id": 1})
+    found = folder.run()["both"]
+    assert (found.result, found.error.code, found.counts.written) == ("failed", "QUERY_FAILED", 1)
+    assert folder.rows("default.both") == [(1, True)]
 
 
 @pytest.fixture

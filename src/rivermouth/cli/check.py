@@ -109,7 +109,7 @@ def _validate_pipeline(pipeline: Pipeline, output: Output) -> None:
 
     notes(pipeline, output)
     with hooks(output) as given:
-        datasets = commands.validate(pipeline, given)
+        datasets = commands.validate(pipeline, given, note=output.note)
     text = f"pipeline {pipeline.name}: {count(len(datasets), 'dataset')}, nothing wrong"
     output.result(text, {"pipeline": pipeline.name, "datasets": datasets})
 
@@ -118,7 +118,10 @@ def _plan_pipeline(pipeline: Pipeline, chosen: Selection, output: Output, form: 
     from rivermouth.pipelines import commands, graph_pictures
     from rivermouth.pipelines.running.plan import plan as planned_of
 
+    notes(pipeline, output)
     with hooks(output) as given, commands.opened(pipeline, given, writes=False, use="look") as loaded:
+        for text in commands.notes_of(loaded):
+            output.note(text)
         planned, found = planned_of(loaded, chosen), loaded.graph
     pictures = {"mermaid": graph_pictures.mermaid, "svg": graph_pictures.svg}
     if form is not None:

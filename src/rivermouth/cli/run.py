@@ -26,7 +26,10 @@ from rivermouth.cli.undeclared import undeclared_text
 from rivermouth.errors import FlowBroken
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rivermouth.engine.flow.jobs import FlowOutcome, StartActions
+    from rivermouth.pipelines.running.pipeline import Pipeline
     from rivermouth.pipelines.selection import Selection
     from rivermouth.project.resolved.resolved_project import ResolvedProject
 
@@ -81,20 +84,34 @@ def run(
     taken = adoption(adopt, flows=flows, decided=bool(decided))
     pipelines, others = meant(file, flows, settings)
     check_selection(selected, pipelines)
-    if are_alone(file, flows, pipelines, others):
+    alone = are_alone(file, flows, pipelines, others)
+    check_follow(pipelines, alone=alone, follow=follow)
+    if alone:
         of_flows = {"--adopt": adopt, "--update-schema": update_schema, "--debug": debug, "--why": why}
         check_no_flow_options(of_flows | {"--accept-loss": accept_loss, "--new-epoch": new_epoch, "--rewind": rewind})
         for pipeline in pipelines:
             run_pipeline(pipeline, selected, output, follow=follow if follow or once else None)
         return
-    if pipelines and follow:
-        msg = "--follow goes on with the flows or with a pipeline: name which."
-        raise click.UsageError(msg)
     project = Project.load(file).with_debug(debug=debug)
     start = StartActions(decision=decided, adoption=taken, update_schema=update_schema)
     run_flows(project, others, follow=follow, output=output, start=start)
     for pipeline in pipelines:
         run_pipeline(pipeline, selected, output, follow=False)
+
+
+def check_follow(pipelines: Sequence[Pipeline], *, alone: bool, follow: bool) -> None:
+    """Checks that ``--follow`` is about flows, or about one pipeline.
+
+    Raises:
+        UsageError: It is about more.
+    """
+    if follow and pipelines and not alone:
+        msg = "--follow goes on with the flows or with a pipeline: name which."
+        raise click.UsageError(msg)
+    if follow and len(pipelines) > 1:
+        named = ", ".join(each.name for each in pipelines)
+        msg = f"--follow goes on with one pipeline, and there are several: {named}. Name one."
+        raise click.UsageError(msg)
 
 
 def check_mode(*, follow: bool, once: bool) -> None:

@@ -160,8 +160,8 @@ def updated(loaded: Loaded, options: UpdateOptions, stopping: threading.Event | 
     update = Update(loaded, log.hear, stopping or threading.Event(), options.step)
     keep_known(loaded)
     with log.of_update(options.selection):
-        for note in _notes(loaded):
-            log.hear(note)
+        for text in notes_of(loaded):
+            log.hear(Note("", "", text))
         chosen = prepare_selection(loaded, options.selection, log.hear)
         outcomes = update.follow(chosen) if _follows(loaded.pipeline, options) else update.run(chosen)
         log.finished(outcomes, stopped=update.stopping.is_set())
@@ -172,10 +172,9 @@ def _follows(pipeline: Pipeline, options: UpdateOptions) -> bool:
     return pipeline.settings.continuous if options.follow is None else options.follow
 
 
-def _notes(loaded: Loaded) -> Iterator[Note]:
-    """What is written in the pipeline's files and changes nothing here."""
-    for at, text in loaded.definitions.notes:
-        yield Note("", "", f"{at}: {text}")
+def notes_of(loaded: Loaded) -> list[str]:
+    """A line for each thing in the pipeline's files that has no effect here."""
+    return [f"{at}: {text}" for at, text in loaded.definitions.notes]
 
 
 @contextmanager
@@ -199,8 +198,15 @@ def _stopped_by(hooks: RunHooks, stopping: threading.Event) -> Iterator[None]:
         yield
 
 
-def validate(pipeline: Pipeline, hooks: RunHooks = NO_HOOKS) -> list[str]:
+def validate(
+    pipeline: Pipeline, hooks: RunHooks = NO_HOOKS, *, note: Callable[[str], None] = lambda _: None
+) -> list[str]:
     """The names of the datasets, after all files were evaluated and all queries were looked at by Spark.
+
+    Args:
+        pipeline: The pipeline.
+        hooks: Whose log Spark writes.
+        note: Gets a line for each thing in the pipeline's files that has no effect here.
 
     Raises:
         RivermouthError: What is wrong.
@@ -209,6 +215,8 @@ def validate(pipeline: Pipeline, hooks: RunHooks = NO_HOOKS) -> list[str]:
         No table is made.
     """
     with opened(pipeline, hooks, writes=False, use="look") as loaded:
+        for text in notes_of(loaded):
+            note(text)
         return [loaded.graph.names.shown(node.name) for node in loaded.graph.nodes if node.kind != "sink"]
 
 

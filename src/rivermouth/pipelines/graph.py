@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from rivermouth.errors import DatasetDefinedTwice, FlowDefinedTwice, TargetUnknown
+from rivermouth.errors import DatasetDefinedTwice, DefinitionInvalid, FlowDefinedTwice, TargetUnknown
 from rivermouth.names import did_you_mean
 from rivermouth.pipelines.names import Names, TableName
 from rivermouth.pipelines.spec import (
@@ -165,6 +165,7 @@ def declared(definitions: Definitions, names: Names) -> Declared:
         DatasetDefinedTwice: Two datasets or sinks have one name.
         FlowDefinedTwice: Two flows have one name.
         TargetUnknown: A flow writes to something that is not defined.
+        DefinitionInvalid: Flows of one target do not go together.
     """
     datasets: dict[TableName, Dataset] = {}
     for each in definitions.datasets:
@@ -173,6 +174,7 @@ def declared(definitions: Definitions, names: Names) -> Declared:
             name = TableName(names.schema.lower(), each.name.lower())
         if name in datasets:
             raise DatasetDefinedTwice(at=str(each.at), dataset=names.shown(name), other=str(datasets[name].at))
+        _check_expectations(each)
         datasets[name] = each
     sinks = _sinks(definitions.sinks, datasets)
     flows: dict[TableName, list[FlowNode]] = {name: [] for name in (*datasets, *map(sink_name, sinks))}
@@ -182,9 +184,17 @@ def declared(definitions: Definitions, names: Names) -> Declared:
             flows[name].append(FlowNode(names.shown(name), kind, each.query, each.at))
     for flow in definitions.flows:
         target = _target(flow, names, datasets, sinks)
-        flows[target].append(FlowNode(flow.name, flow.kind, flow.query, flow.at, flow.once, flow.cdc, flow.keys))
+        query = _with_conf(flow.query, datasets[target].flow_conf if target in datasets else {})
+        flows[target].append(FlowNode(flow.name, flow.kind, query, flow.at, flow.once, flow.cdc, flow.keys))
     _check_names(each for several in flows.values() for each in several)
+    for name, several in flows.items():
+        check_cdc_flows(names.shown(name), several)
     return Declared(datasets, sinks, {name: tuple(each) for name, each in flows.items()})
+
+
+def _with_conf(query: Query, conf: Mapping[str, str]) -> Query:
+    """A query with the settings of its target, where it does not say another value."""
+    return replace(query, conf={**conf, **query.conf}) if conf else query
 
 
 def _sinks(found: Iterable[Sink], datasets: Mapping[TableName, Dataset]) -> dict[str, Sink]:
@@ -218,6 +228,48 @@ def _check_names(flows: Iterable[FlowNode]) -> None:
         other = known.setdefault(flow.name.lower(), flow)
         if other is not flow:
             raise FlowDefinedTwice(at=str(flow.at), flow=flow.name, other=str(other.at))
+
+
+def _check_expectations(dataset: Dataset) -> None:
+    """Checks that each expectation has a name of its own, by which its rows are counted."""
+    known: dict[str, str] = {}
+    for each in dataset.expectations:
+        if each.name in known:
+            detail, fix = f"two expectations are called {each.name}", "give one of them another name"
+            raise DefinitionInvalid(at=str(dataset.at), definition=f"dataset {dataset.name}", detail=detail, fix=fix)
+        known[each.name] = each.condition
+
+
+def check_cdc_flows(target: str, flows: Sequence[FlowNode]) -> None:
+    """Checks that the flows of a target may change the same rows.
+
+    A row of an AUTO CDC target is what the changes of its key come to, and a snapshot is all rows of its target.
+
+    Raises:
+        DefinitionInvalid: A target of AUTO CDC has a flow of another kind, a second flow beside one of snapshots, or
+            flows with other keys or another SCD type.
+    """
+    first = next((each for each in flows if each.cdc is not None), None)
+    if first is None or first.cdc is None:
+        return
+    for other in flows:
+        if other is first:
+            continue
+        detail = fix = ""
+        if other.cdc is None:
+            detail = f"it writes to {target}, whose rows flow {first.name} at {first.at} changes by AUTO CDC"
+            fix = "write its rows into another table, or make it an AUTO CDC flow"
+        elif "auto_cdc_from_snapshot" in (first.kind, other.kind):
+            detail = f"{target} has flow {first.name} at {first.at}, and a flow of snapshots must be the only one"
+            fix = "give it a target of its own"
+        elif {key.lower() for key in other.cdc.keys} != {key.lower() for key in first.cdc.keys}:
+            keys = ", ".join(first.cdc.keys)
+            detail, fix = f"its keys are not those of flow {first.name} at {first.at}: {keys}", f"write the keys {keys}"
+        elif other.cdc.scd_type != first.cdc.scd_type:
+            kind = first.cdc.scd_type
+            detail, fix = f"flow {first.name} at {first.at} keeps {target} as SCD type {kind}", f"write SCD type {kind}"
+        if detail:
+            raise DefinitionInvalid(at=str(other.at), definition=f"flow {other.name}", detail=detail, fix=fix)
 
 
 def circle(path: Sequence[TableName], again: TableName, names: Names) -> str:

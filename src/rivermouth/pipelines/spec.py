@@ -103,6 +103,7 @@ class Dataset:
         expectations: Conditions on its rows.
         private: Whether it is a table that only the pipeline is meant to read.
         refresh_policy: ``auto``, ``incremental``, ``incremental_strict`` or ``full``; of materialized views.
+        flow_conf: Spark settings of all flows that write it, where these do not say another value.
     """
 
     name: str
@@ -118,6 +119,7 @@ class Dataset:
     expectations: tuple[Expectation, ...] = ()
     private: bool = False
     refresh_policy: str | None = None
+    flow_conf: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,12 @@ What tells which of two changes of a key is newer is kept in a table behind it, 
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
+from weakref import WeakValueDictionary
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
@@ -53,6 +55,9 @@ _COORDINATES: Final = T.StructType(
 )
 REMEMBER_S: Final = 2 * 86400.0
 """So long deleted keys are remembered, unless ``pipelines.cdc.tombstoneGCThresholdInSeconds`` says another time."""
+_MERGING: Final[WeakValueDictionary[str, threading.Lock]] = WeakValueDictionary()
+"""By the folder of a target: held while one of its flows merges a batch."""
+_MERGING_GUARD: Final = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,7 @@ class CdcTarget:
         backing_id: Delta's UUID of it.
         columns: Of the table behind the target.
         tombstones: The deleted keys.
+        merging: Held while a flow of the target merges a batch: what it copies is then what the table behind has.
     """
 
     cdc: CdcSettings
@@ -75,6 +81,7 @@ class CdcTarget:
     backing_id: str
     columns: T.StructType
     tombstones: Tombstones
+    merging: threading.Lock
 
 
 def open_target(
@@ -114,7 +121,13 @@ def open_target(
         backing_id=state.table_id,
         columns=state.columns,
         tombstones=Tombstones(context.files, f"{context.places.table}/{names.AUTO_CDC_DELETED}", remember_s),
+        merging=_merging(context.places.table),
     )
+
+
+def _merging(location: str) -> threading.Lock:
+    with _MERGING_GUARD:
+        return _MERGING.setdefault(location, threading.Lock())
 
 
 def _order(cdc: CdcSettings, columns: Sequence[str], *, snapshots: bool) -> ChangeOrder:
@@ -170,6 +183,10 @@ class CdcBatch:
         Guarantees:
             As ``query_batch.process``: each batch is in the target once, or comes again and comes to the same.
         """
+        with self.target.merging:
+            self._merge(frame, batch_id, query_id, run)
+
+    def _merge(self, frame: DataFrame, batch_id: int, query_id: str, run: QueryRun) -> None:
         started, context = time.monotonic(), run.context
         if query_batch.is_known(frame, batch_id, query_id, run):
             return

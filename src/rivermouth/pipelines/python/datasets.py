@@ -62,7 +62,8 @@ def create_streaming_table(name: Any = None, /, **arguments: Any) -> None:
     for argument, action in groups:
         expectations += _all_of(registry, argument, arguments.pop(argument, None), action)
     fields = _fields(registry, what, arguments)
-    registry.add(Dataset(name, "streaming_table", registry.here(), expectations=tuple(expectations), **fields))
+    fields |= {"expectations": tuple(expectations), "flow_conf": texts(arguments.get("spark_conf"))}
+    registry.add(Dataset(name, "streaming_table", registry.here(), **fields))
 
 
 def _decorated(what: str, kind: DatasetKind, given: Any, arguments: dict[str, Any]) -> Any:
@@ -128,24 +129,24 @@ def _policy(registry: Registry, what: str, policy: Any) -> str | None:
     raise invalid(registry, what, f"refresh_policy is {policy!r}", f"one of {', '.join(POLICIES)}")
 
 
-def expect(name: str, condition: Any) -> Callable[[Function], Function]:
+def expect(name: str, condition: Any = None, *, inv: Any = None) -> Callable[[Function], Function]:
     """Rows for which ``condition`` is not TRUE are written and counted."""
-    return _expecting("expect", {name: condition}, "warn")
+    return _expecting("expect", {name: inv if condition is None else condition}, "warn")
 
 
-def expect_or_drop(name: str, condition: Any) -> Callable[[Function], Function]:
+def expect_or_drop(name: str, condition: Any = None, *, inv: Any = None) -> Callable[[Function], Function]:
     """Rows for which ``condition`` is not TRUE are left out and counted."""
-    return _expecting("expect_or_drop", {name: condition}, "drop")
+    return _expecting("expect_or_drop", {name: inv if condition is None else condition}, "drop")
 
 
-def expect_or_fail(name: str, condition: Any) -> Callable[[Function], Function]:
+def expect_or_fail(name: str, condition: Any = None, *, inv: Any = None) -> Callable[[Function], Function]:
     """A row for which ``condition`` is not TRUE ends the flow before the commit."""
-    return _expecting("expect_or_fail", {name: condition}, "fail")
+    return _expecting("expect_or_fail", {name: inv if condition is None else condition}, "fail")
 
 
-def expect_or_dead_letter(name: str, condition: Any) -> Callable[[Function], Function]:
+def expect_or_dead_letter(name: str, condition: Any = None, *, inv: Any = None) -> Callable[[Function], Function]:
     """Rows for which ``condition`` is not TRUE go to the dead letters of the table."""
-    return _expecting("expect_or_dead_letter", {name: condition}, "dead_letter")
+    return _expecting("expect_or_dead_letter", {name: inv if condition is None else condition}, "dead_letter")
 
 
 def expect_all(expectations: Mapping[str, Any]) -> Callable[[Function], Function]:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from rivermouth.errors import PythonFileFailed, RivermouthError, first_line
-from rivermouth.pipelines.notebooks import Cell, cells, missing, pip_requirements
+from rivermouth.errors import NotebookInvalid, PythonFileFailed, RivermouthError, first_line
+from rivermouth.pipelines.notebooks import Cell, cells, missing, pip_requirements, run_target
 from rivermouth.pipelines.python.dbutils import NotebookExit
 from rivermouth.pipelines.python.registry import Registry, collecting
 from rivermouth.pipelines.python.user_modules import file_module
@@ -53,20 +53,25 @@ class Evaluation:
         return self.registry.definitions()
 
     def _file(self, file: Path, namespace: dict[str, Any]) -> None:
-        self.running.append(file)
+        self.running.append(file.resolve())
         session = SqlSession(dict(self.configuration))
-        for cell in cells(file, self._shown(file)):
-            if cell.language == "python":
-                self._python(file, cell, namespace)
-            elif cell.language == "sql":
-                self._sql(cell, session)
-            elif cell.language == "run":
-                self._run(file, cell, namespace)
-            elif cell.language == "pip":
-                self._pip(cell)
-            elif cell.language != "markdown":
-                self.registry.note(cell.at, f"a cell of {cell.language} is not run")
-        self.running.pop()
+        try:
+            for cell in cells(file, self._shown(file)):
+                self._cell(file, cell, namespace, session)
+        finally:
+            self.running.pop()
+
+    def _cell(self, file: Path, cell: Cell, namespace: dict[str, Any], session: SqlSession) -> None:
+        if cell.language == "python":
+            self._python(file, cell, namespace)
+        elif cell.language == "sql":
+            self._sql(cell, session)
+        elif cell.language == "run":
+            self._run(file, cell, namespace)
+        elif cell.language == "pip":
+            self._pip(cell)
+        elif cell.language != "markdown":
+            self.registry.note(cell.at, f"a cell of {cell.language} is not run")
 
     def _python(self, file: Path, cell: Cell, namespace: dict[str, Any]) -> None:
         name = str(file) if cell.at.cell is None else f"{file}{_CELL}{cell.at.cell}"
@@ -94,14 +99,10 @@ class Evaluation:
         self.registry.notes += found.notes
 
     def _run(self, file: Path, cell: Cell, namespace: dict[str, Any]) -> None:
-        other = _notebook(file.parent / cell.text.strip().strip("\"'"))
-        if other is None:
-            detail = f"%run {cell.text.strip()}: there is no such file"
-            fix = "write the path relative to this file: %run ./helpers"
-            raise PythonFileFailed(at=str(cell.at), file=cell.at.file, error="%run", detail=detail, fix=fix)
+        other = run_target(cell, file).resolve()
         if other in self.running:
-            detail = f"%run {cell.text.strip()}: that file runs this one"
-            raise PythonFileFailed(at=str(cell.at), file=cell.at.file, error="%run", detail=detail, fix="remove it")
+            detail = f"%run: {cell.text} runs this file"
+            raise NotebookInvalid(at=str(cell.at), file=cell.at.file, detail=detail, fix="remove it")
         self._file(other, namespace)
 
     def _pip(self, cell: Cell) -> None:
@@ -137,10 +138,3 @@ def user_line(registry: Registry, error: BaseException, root: Path) -> SourceLin
                 registry.shown[name] = str(Path(name).relative_to(root))
             found = registry.line_of(frame.filename, frame.lineno or 0)
     return found
-
-
-def _notebook(path: Path) -> Path | None:
-    for candidate in (path, *(path.with_name(path.name + suffix) for suffix in (".py", ".ipynb", ".sql"))):
-        if candidate.is_file():
-            return candidate.resolve()
-    return None

@@ -148,10 +148,13 @@ def _settings_of(registry: Registry, what: str, given: dict[str, Any]) -> AutoCd
     )
 
 
-def create_auto_cdc_from_snapshot_flow(target: Any = None, source: Any = None, /, **given: Any) -> None:
+def create_auto_cdc_from_snapshot_flow(
+    target: Any = None, source: Any = None, keys: Any = None, stored_as_scd_type: Any = None, /, **given: Any
+) -> None:
     """Defines a flow that keeps ``target`` as the snapshots that ``source`` reads or returns say."""
     registry = current("create_auto_cdc_from_snapshot_flow")
-    given = {name: value for name, value in {"target": target, "source": source}.items() if value is not None} | given
+    positional = {"target": target, "source": source, "keys": keys, "stored_as_scd_type": stored_as_scd_type}
+    given = {name: value for name, value in positional.items() if value is not None} | given
     what = f"AUTO CDC from snapshots into {given.get('target')}"
     _refuse(registry, what, given)
     unknown_arguments(registry, what, {k: v for k, v in given.items() if k not in _FROM_SNAPSHOT}, _FROM_SNAPSHOT)
@@ -166,7 +169,7 @@ def create_auto_cdc_from_snapshot_flow(target: Any = None, source: Any = None, /
     else:
         query = snapshots
     names = ("keys", "track_history_column_list", "track_history_except_column_list")
-    keys, tracked, untracked = (column_names(registry, what, each, given.get(each)) for each in names)
+    own_keys, tracked, untracked = (column_names(registry, what, each, given.get(each)) for each in names)
     registry.flows.append(
         Flow(
             name=given.get("name") or given.get("flow_name") or given["target"],
@@ -175,7 +178,7 @@ def create_auto_cdc_from_snapshot_flow(target: Any = None, source: Any = None, /
             query=PythonQuery(query),
             at=registry.here(),
             cdc=AutoCdc(
-                keys=keys,
+                keys=own_keys,
                 sequence_by=None,
                 scd_type=scd_type(registry, what, given.get("stored_as_scd_type")),  # type: ignore[arg-type]
                 track_history_columns=tracked,

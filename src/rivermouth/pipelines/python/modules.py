@@ -79,7 +79,13 @@ OLD_NAMES: Final = {
 }
 """Names that earlier versions had, and what they are called now."""
 
-MODULES: Final = ("dlt", "pyspark.pipelines", "databricks.pipelines", "databricks.declarative_pipelines")
+MODULES: Final = (
+    "dlt",
+    "pyspark.pipelines",
+    "databricks.dlt",
+    "databricks.pipelines",
+    "databricks.declarative_pipelines",
+)
 _OF_NOTEBOOKS: Final = ("pyspark.dbutils", "databricks.sdk.runtime")
 _PACKAGES: Final = ("databricks", "databricks.sdk")
 
@@ -117,7 +123,7 @@ def importable(names: Mapping[str, Any]) -> Iterator[None]:
         sys.modules[name] = ModuleType(name, "Names of notebooks, of a rivermouth pipeline.")
         sys.modules[name].__dict__.update(names, DBUtils=lambda *_session: names["dbutils"])
     pyspark.pipelines = sys.modules["pyspark.pipelines"]  # type: ignore[attr-defined]
-    kept = {name: databricks.__dict__.get(name) for name in ("pipelines", "declarative_pipelines")}
+    kept = {name: databricks.__dict__.get(name) for name in ("dlt", "pipelines", "declarative_pipelines")}
     for name in kept:
         setattr(databricks, name, sys.modules[f"databricks.{name}"])
     try:

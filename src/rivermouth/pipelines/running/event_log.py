@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from rivermouth.pipelines.spec import EventHook
 
 _MANY: Final = 1000
+_EVERY_S: Final = 30.0
+"""Events wait at most so long for their commit."""
 _PROPERTIES: Final = {
     # A commit for each update: at Delta's own interval each tenth of them would take some seconds.
     "delta.checkpointInterval": "100",
@@ -58,6 +60,8 @@ class EventLog:
         self._rows: list[tuple[Any, ...]] = []
         self._number = 0
         self._lock = threading.Lock()
+        self._writing = threading.Lock()
+        self._timer: threading.Timer | None = None
         self._hooks = [_Hook(each) for each in loaded.definitions.hooks]
 
     def hear(self, event: QueryEvent) -> None:
@@ -78,7 +82,10 @@ class EventLog:
             self._progress("FAILED", "ERROR", str(error))
             self.write()
             raise
-        self.write()
+        else:
+            self.write()
+        finally:
+            self._stop_timer()
 
     def finished(self, outcomes: Sequence[DatasetOutcome], *, stopped: bool) -> None:
         """The update is done."""
@@ -112,6 +119,10 @@ class EventLog:
             )
             self._rows.append(row)
             many = len(self._rows) >= _MANY
+            if self._timer is None:
+                self._timer = threading.Timer(_EVERY_S, self._write_in_time)
+                self._timer.daemon = True
+                self._timer.start()
         self._call(row)
         if many:
             self.write()
@@ -130,16 +141,34 @@ class EventLog:
                 note = f"event hook {each.hook.name} failed with {type(error).__name__}: {error}"
                 self._listener(ev.Note("", each.hook.name, note))
 
+    def _write_in_time(self) -> None:
+        try:
+            self.write()
+        except Exception as error:  # noqa: BLE001 - the end of the update writes them, and says why it cannot
+            self._listener(ev.Note("", "", f"the event log was not written: {type(error).__name__}"))
+
     def write(self) -> None:
         """Puts the events that are kept into the table.
 
         Guarantees:
-            Stopped half-way: all of these events are there, or none.
+            Stopped half-way: all of these events are there, or none. What could not be written is kept.
         """
+        with self._writing:
+            self._stop_timer()
+            with self._lock:
+                rows = list(self._rows)
+            if rows:
+                self._append(rows)
+                with self._lock:
+                    del self._rows[: len(rows)]
+
+    def _stop_timer(self) -> None:
         with self._lock:
-            rows, self._rows = self._rows, []
-        if not rows:
-            return
+            timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+
+    def _append(self, rows: Sequence[tuple[Any, ...]]) -> None:
         spark, location = self._loaded.workspace.session, self._loaded.pipeline.event_log
         files = self._loaded.workspace.files_of_lake
         if not delta_table.exists(files, location):

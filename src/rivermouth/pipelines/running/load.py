@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
@@ -83,7 +83,9 @@ def loaded(
         resolver = Resolver(workspace, found, None if writes else f"{folder}/tables")
         graph = resolver.graph()
         pipeline.check_registered(graph)
-        yield Loaded(pipeline, workspace, definitions, found, resolver, graph)
+        # Those of queries come while these are looked at.
+        notes = tuple(dict.fromkeys((*definitions.notes, *workspace.registry.notes)))
+        yield Loaded(pipeline, workspace, replace(definitions, notes=notes), found, resolver, graph)
 
 
 @contextmanager

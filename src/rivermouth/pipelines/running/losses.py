@@ -10,6 +10,8 @@ from rivermouth.domain.kinesis.options import TRIM_HORIZON
 from rivermouth.domain.kinesis.positions import from_body, is_kinesis
 from rivermouth.domain.query.query_entry import read_json
 from rivermouth.pipelines.running.flows.flow_runs import context_of
+from rivermouth.pipelines.session.snapshot_functions import is_versioned, takes_version, version_text
+from rivermouth.pipelines.spec import PythonQuery
 from rivermouth.ports.internals import sessions
 from rivermouth.ports.kafka.kafka_cluster import Kafka
 from rivermouth.ports.kinesis.kinesis_client import KinesisClient
@@ -17,7 +19,7 @@ from rivermouth.ports.kinesis.shards import describe, retention_text
 
 if TYPE_CHECKING:
     from rivermouth.engine.query.query_run import QueryContext
-    from rivermouth.pipelines.graph import Node
+    from rivermouth.pipelines.graph import FlowNode, Node
     from rivermouth.pipelines.running.load import Loaded
 
 
@@ -27,6 +29,10 @@ def what_would_be_lost(loaded: Loaded, node: Node) -> str:
         context = context_of(loaded, node, flow, lambda _: None)
         entry = context.ledger.position(loaded.workspace.session).entry
         if not entry.begun:
+            continue
+        if flow.kind == "auto_cdc_from_snapshot":
+            if lost := _of_snapshots(flow, read_json(entry.begun)[1]):
+                return lost
             continue
         for source, offsets in enumerate(read_json(entry.begun)):
             if lost := _lost(loaded, context, source, offsets):
@@ -46,6 +52,18 @@ def _lost(loaded: Loaded, context: QueryContext, source: int, offsets: Any) -> s
     if offsets and all(isinstance(each, dict) for each in offsets.values()):
         return _of_kafka(loaded, context, source, offsets)
     return ""
+
+
+def _of_snapshots(flow: FlowNode, begun: Any) -> str:
+    """Whether the snapshots that the versions of a table came from are given no more; SCD type 1 keeps the newest."""
+    if flow.cdc is None or flow.cdc.scd_type == 1:
+        return ""
+    if not isinstance(flow.query, PythonQuery) or not takes_version(flow.query):
+        return "it has versions of rows of earlier snapshots, and its source has the newest snapshot alone"
+    first = flow.query.function(None)  # type: ignore[call-arg]
+    if is_versioned(first) and version_text(first[1]) == begun:
+        return ""
+    return f"it has versions of rows since snapshot {begun}, and its function does not begin with that one any more"
 
 
 def _of_kafka(loaded: Loaded, context: QueryContext, source: int, ends: dict[str, dict[str, int]]) -> str:

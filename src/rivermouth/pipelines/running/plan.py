@@ -18,7 +18,7 @@ from rivermouth.pipelines.running.flows.flow_runs import context_of, evaluated_f
 from rivermouth.pipelines.running.flows.static_tables import static_tables
 from rivermouth.pipelines.running.flows.views import view_of
 from rivermouth.pipelines.running.output_modes import output_mode, sink_output_mode
-from rivermouth.pipelines.running.reset import may_be_reset
+from rivermouth.pipelines.running.reset import may_be_reset, to_clear
 from rivermouth.pipelines.selection import chosen_names
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.internals.delta_snapshot import table_state
@@ -111,18 +111,19 @@ def plan(loaded: Loaded, selection: Selection) -> list[PlannedDataset]:
 
     Raises:
         DatasetNotInPipeline: One is named that the pipeline does not define.
+        ResetNotAllowed, RefreshWouldLose: A full refresh is not possible; see ``to_clear``.
         TableSchemaChanged: A query brings columns that its table cannot take.
         TableOfFlow: A flow of a project file wrote a table that the update would write.
     """
     graph, name = loaded.graph, loaded.pipeline.name
-    cleared = chosen_names(graph, name, selection.full_refresh)
+    cleared = to_clear(loaded, selection, lambda _: None)
     reset = chosen_names(graph, name, selection.reset_checkpoint, sinks=True)
     wanted = chosen_names(graph, name, selection.refresh, sinks=True)
     some = (wanted | cleared | reset) if not selection.full_refresh_all else set()
     pending: dict[str, frozenset[Effect]] = {}
     found = []
     for node in loaded.graph.nodes:
-        clears = node.name in cleared or (selection.full_refresh_all and node.is_table and may_be_reset(node))
+        clears = node.name in cleared
         flows = []
         for flow in node.flows if node.kind != "view" else ():
             if some and node.name not in some:

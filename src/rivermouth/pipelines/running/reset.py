@@ -43,13 +43,9 @@ def prepare_selection(
         All of them are checked before the first is cleared.
     """
     named = chosen_names(loaded.graph, loaded.pipeline.name, selection.full_refresh)
-    cleared = named | _all_that_may_be(loaded, named, listener, everything=selection.full_refresh_all)
+    cleared = to_clear(loaded, selection, listener)
     reset = chosen_names(loaded.graph, loaded.pipeline.name, selection.reset_checkpoint, sinks=True)
     nodes = [node for node in loaded.graph.nodes if node.name in cleared]
-    if not selection.accepts_loss:
-        for node in nodes:
-            if lost := what_would_be_lost(loaded, node):
-                raise RefreshWouldLose(at=str(node.at), dataset=loaded.graph.names.shown(node.name), detail=lost)
     for node in nodes:
         clear(loaded, node)
     for node in loaded.graph.nodes:
@@ -59,6 +55,29 @@ def prepare_selection(
         loaded.resolver.forget_tables()
     wanted = chosen_names(loaded.graph, loaded.pipeline.name, selection.refresh, sinks=True)
     return (wanted | cleared | reset) if (wanted or named or reset) and not selection.full_refresh_all else None
+
+
+def to_clear(loaded: Loaded, selection: Selection, listener: Callable[[QueryEvent], None]) -> set[TableName]:
+    """The datasets whose rows a full refresh removes; it was checked that all of them can be cleared.
+
+    Raises:
+        DatasetNotInPipeline: One is named that the pipeline does not define.
+        ResetNotAllowed: One is named whose property forbids a full refresh.
+        RefreshWouldLose: The sources of one no longer have what its table has, and the selection does not accept that.
+    """
+    named = chosen_names(loaded.graph, loaded.pipeline.name, selection.full_refresh)
+    cleared = named | _all_that_may_be(loaded, named, listener, everything=selection.full_refresh_all)
+    for node in loaded.graph.nodes if not selection.accepts_loss else ():
+        if node.name in cleared and _has_table(loaded, node) and (lost := what_would_be_lost(loaded, node)):
+            raise RefreshWouldLose(at=str(node.at), dataset=loaded.graph.names.shown(node.name), detail=lost)
+    return cleared
+
+
+def _has_table(loaded: Loaded, node: Node) -> bool:
+    """Whether the table of a dataset is in the lake; where nothing is written, an empty one may be in its place."""
+    return node.dataset is not None and delta_table.exists(
+        loaded.workspace.files_of_lake, loaded.pipeline.table(node.name, node.dataset)
+    )
 
 
 def _all_that_may_be(

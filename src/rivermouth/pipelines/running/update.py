@@ -217,7 +217,7 @@ class Update:
 
     def _refresh(self, node: Node) -> DatasetOutcome:
         started, shown, counts, reason = time.monotonic(), self._shown(node), QueryCounts(), ""
-        kind = ""
+        kind, failure = "", None
         for flow in node.flows:
             begun, tried = time.monotonic(), _Try(self)
             self.emit(FlowStarted(shown, flow.name))
@@ -227,12 +227,17 @@ class Update:
             except RivermouthError as error:
                 found = error.located(str(flow.at))
                 self._failed(shown, flow, found)
-                return DatasetOutcome(shown, "failed", counts + tried.counts, time.monotonic() - started, found)
+                failure, counts = failure or found, counts + tried.counts
+                if tried.counts.read:
+                    self._changed(node)
+                continue
             counts, reason, kind = counts + done.counts, done.reason, done.refresh
             if done.counts.read or kind not in ("", "nothing"):
                 self._changed(node)
             self.emit(FlowCompleted(shown, flow.name, done.counts, done.late_rows, time.monotonic() - begun))
         seconds = time.monotonic() - started
+        if failure is not None:
+            return DatasetOutcome(shown, "failed", counts, seconds, failure)
         return DatasetOutcome(shown, "completed", counts, seconds, reason=reason, refresh=kind)
 
     def _changed(self, node: Node) -> None:

@@ -23,6 +23,7 @@ from rivermouth.errors import (
 from rivermouth.names import STATE_FOLDER, did_you_mean
 from rivermouth.pipelines import event_columns
 from rivermouth.pipelines.files.planning import FileSite
+from rivermouth.pipelines.files.sources import notes as option_notes
 from rivermouth.pipelines.files.sources import read_files, stream_files
 from rivermouth.pipelines.graph import Declared, Input, Node
 from rivermouth.pipelines.names import TableName
@@ -295,7 +296,9 @@ class Workspace(Reader):
         """See ``Catalogue``."""
         self.note(Input(f"files {path}", stream=True, inside=False))
         with self._unseen():
-            return stream_files(self.session, self.pipeline.located(path), options, schema=schema, site=self.site())
+            found = stream_files(self.session, self.pipeline.located(path), options, schema=schema, site=self.site())
+        self._note_options(options, has_schema=schema is not None)
+        return found
 
     def files_by_sql(self, path: str, options: Mapping[str, str], *, stream: bool) -> DataFrame:
         """A frame of ``read_files`` or ``cloud_files``."""
@@ -305,8 +308,16 @@ class Workspace(Reader):
         schema = next((value for name, value in options.items() if name.lower() == "schema"), None)
         with self._unseen():
             if stream:
-                return stream_files(self.session, place, given, schema=schema, site=self.site(), infers_types=True)
-            return read_files(self.session, place, given, schema=schema, site=self.site())
+                found = stream_files(self.session, place, given, schema=schema, site=self.site(), infers_types=True)
+            else:
+                found = read_files(self.session, place, given, schema=schema, site=self.site())
+        self._note_options(given, has_schema=schema is not None)
+        return found
+
+    def _note_options(self, options: Mapping[str, str], *, has_schema: bool) -> None:
+        at = self._reads[-1].at if self._reads else self.registry.here()
+        for text in option_notes(options, has_schema=has_schema):
+            self.registry.note(at, text)
 
     def event_log(self, name: str, at: str) -> DataFrame:
         """See ``SqlSources``. Before the first update of the pipeline it is empty.

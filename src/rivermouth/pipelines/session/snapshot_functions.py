@@ -32,3 +32,8 @@ def takes_version(query: PythonQuery) -> bool:
 def is_versioned(found: Any) -> bool:
     """Whether a function of snapshots returned a frame and a version that can be kept."""
     return isinstance(found, tuple) and len(found) == 2 and type(found[1]) in VERSION_TYPES  # noqa: PLR2004 - a pair
+
+
+def version_text(version: Any) -> Any:
+    """A version as ledger entries have it: a time or a date as text in ISO format, others as they are."""
+    return version.isoformat() if isinstance(version, (dt.date, dt.datetime)) else version

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.errors import IllegalArgumentException
 
 from rivermouth.errors import DefinitionInvalid, first_line
+from rivermouth.names import did_you_mean
 from rivermouth.ports.internals.delta_snapshot import knows_property
 
 if TYPE_CHECKING:
@@ -20,13 +21,21 @@ if TYPE_CHECKING:
 _OF_DATABRICKS: Final = ("delta.autooptimize", "delta.feature.", "delta.minreaderversion", "delta.minwriterversion")
 """Properties of Delta that only Databricks' writers know, or that Delta sets itself, in lower case."""
 _OF_PIPELINES: Final = "pipelines."
+_READ: Final = ("pipelines.reset.allowed", "pipelines.cdc.tombstoneGCThresholdInSeconds")
+"""Properties of pipelines that are honoured here."""
+_WITHOUT_EFFECT: Final = {
+    "pipelines.autooptimize.managed": "`rivermouth tables optimize` compacts the table",
+    "pipelines.autooptimize.zordercols": "write cluster_by, and `rivermouth tables optimize` clusters the table",
+    "pipelines.trigger.interval": "write it into spark_conf, or into the pipeline's configuration",
+}
+"""Other known ones, in lower case, and what does the same."""
 
 
 def with_known_properties(spark: SparkSession, found: Definitions) -> Definitions:
-    """The definitions without properties that Delta does not know, and a note for each of them.
+    """The definitions without properties that Delta does not know, and a note for each that has no effect.
 
     Raises:
-        DefinitionInvalid: A property of Delta cannot have that value.
+        DefinitionInvalid: A property of Delta cannot have that value, or one of pipelines is misspelt.
     """
     notes: list[tuple[SourceLine, str]] = []
     datasets = tuple(_known(spark, each, notes) for each in found.datasets)
@@ -41,7 +50,13 @@ def stored(properties: Mapping[str, str]) -> dict[str, str]:
 def _known(spark: SparkSession, dataset: Dataset, notes: list[tuple[SourceLine, str]]) -> Dataset:
     kept = {}
     for name, value in dataset.properties.items():
+        if name.lower().startswith(_OF_PIPELINES):
+            if text := _of_pipelines(dataset, name):
+                notes.append((dataset.at, f"dataset {dataset.name}: {text}"))
+            kept[name] = value
+            continue
         if name.lower().startswith(_OF_DATABRICKS):
+            notes.append((dataset.at, f"dataset {dataset.name}: {name} has no effect, it is for Databricks' own Delta"))
             continue
         try:
             known = not name.lower().startswith("delta.") or knows_property(spark, name, value)
@@ -55,3 +70,19 @@ def _known(spark: SparkSession, dataset: Dataset, notes: list[tuple[SourceLine, 
         else:
             notes.append((dataset.at, f"dataset {dataset.name}: {name} has no effect, Delta Lake does not know it"))
     return replace(dataset, properties=kept)
+
+
+def _of_pipelines(dataset: Dataset, name: str) -> str:
+    """Why a property of pipelines has no effect; empty where it has one.
+
+    Raises:
+        DefinitionInvalid: It is nearly the name of one that has an effect.
+    """
+    if name.lower() in (each.lower() for each in _READ):
+        return ""
+    if why := _WITHOUT_EFFECT.get(name.lower()):
+        return f"{name} has no effect here: {why}"
+    if (fix := did_you_mean(name, _READ)).startswith("did you mean"):
+        detail = f"table property {name} is not known"
+        raise DefinitionInvalid(at=str(dataset.at), definition=f"dataset {dataset.name}", detail=detail, fix=fix)
+    return f"{name} has no effect here"

@@ -16,7 +16,7 @@ from rivermouth.errors import SnapshotInvalid
 from rivermouth.pipelines.running.declared_columns import with_computed
 from rivermouth.pipelines.running.flows.flow_runs import opened
 from rivermouth.pipelines.running.reads import in_own_session
-from rivermouth.pipelines.session.snapshot_functions import VERSION_TYPES, is_versioned, takes_version
+from rivermouth.pipelines.session.snapshot_functions import VERSION_TYPES, is_versioned, takes_version, version_text
 from rivermouth.pipelines.spec import PythonQuery
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _merge(flow: FlowNode, run: QueryRun, frame: DataFrame, version: Any) -> Non
         raise TypeError(msg)
     kind = VERSION_TYPES[type(version)]
     target = auto_cdc.open_target(frame.sparkSession, run, cdc, kind, snapshots=True)
-    text = version.isoformat() if isinstance(version, (dt.date, dt.datetime)) else version
+    text = version_text(version)
     lines = (json.dumps({"snapshot": type(version).__name__}), json.dumps(text))
     rows = _with_mark(frame, F.lit(text).cast(kind))
     run_batch(rows, run.entry.batch_id + 1, lines, run, auto_cdc.CdcBatch(target))
