@@ -98,10 +98,10 @@ def run(
 
 
 def check_mode(*, follow: bool, once: bool) -> None:
-    """Nothing, if at most one of the two is given.
+    """Checks that at most one of the two is given.
 
     Raises:
-        UsageError: Both are.
+        UsageError: Both are given.
     """
     if follow and once:
         msg = "--follow goes on and --once ends: give one of them."
