@@ -1,4 +1,4 @@
-"""Finding a kind by its name: the file in the folder bears it, or an installed entry point does.
+"""Finding a kind by its name, which is that of a file in the folder or of an installed entry point.
 
 A family is a folder of this package (``formats``, ``sinks``, ``actions``). Each module in it names its kind
 ``KIND``: a class of ``spec`` whose ``type`` is the module's name, or a ready object for an action. Other packages
@@ -25,7 +25,7 @@ def find_kind(family: str, name: str) -> Any:
     """What the module of kind ``name`` calls its ``KIND``.
 
     Raises:
-        UnknownKind: Nothing in the folder or among the entry points bears the name.
+        UnknownKind: No file in the folder and no entry point has the name.
     """
     if name in _own(family):
         module = importlib.import_module(f"rivermouth.{family}.{name}")

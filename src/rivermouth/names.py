@@ -90,7 +90,7 @@ ENVELOPE: Final = (TOPIC, PARTITION, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, HEADERS,
 # What the formats of change envelopes tell besides.
 CHANGE_METADATA_COLUMNS: Final = ("operation", "source_timestamp", "source_position", "primary_key")
 
-# Columns that a table may get beside the payload, in the order in which they stand there.
+# Columns that a table may have in addition to the payload, in their order in the table.
 METADATA_COLUMNS: Final = (
     "kafka_topic",
     "kafka_partition",

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import io
+import itertools
 import re
+import tokenize
 
 import pytest
 from tests.docs import prose
@@ -20,9 +23,44 @@ PAGES = TOP + [path for path in sorted((ROOT / "docs").rglob("*.md")) if path.pa
 # The texts of generated pages are docstrings.
 WRITTEN = [path for path in PAGES if path.parent.name != "reference" or path.name not in docs_reference.PAGES]
 
+# Names in a text: inline code, and the parameter that an entry of "Args" or "@param" describes.
+_NAMES = re.compile(r"``[^`]*``|\{@(?:code|link)\b[^}]*\}|^\s*\*{0,2}\w+:|@param\s+\S+", re.MULTILINE)
+# Literals come first, so that two slashes within one begin no comment.
+_JAVA = re.compile(
+    r'"""[\s\S]*?"""|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
+    r"|(?P<comment>/\*[\s\S]*?\*/|//[^\n]*(?:\n[ \t]*//[^\n]*)*)"
+)
+
 
 def _name(path) -> str:
     return path.relative_to(ROOT).as_posix()
+
+
+def _python_texts(source: str):
+    """Line and text of each docstring and of each block of comments."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.lineno, node.value.value
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    comments = enumerate(token for token in tokens if token.type == tokenize.COMMENT)
+    # The line less the number is the same for comments on lines that follow each other.
+    for _, block in itertools.groupby(comments, lambda each: each[1].start[0] - each[0]):
+        lines = [token for _, token in block]
+        yield lines[0].start[0], "\n".join(token.string.lstrip("#") for token in lines)
+
+
+def _java_texts(source: str):
+    """Line and text of each comment."""
+    for found in _JAVA.finditer(source):
+        if comment := found["comment"]:
+            yield (
+                source.count("\n", 0, found.start()) + 1,
+                re.sub(r"^\s*(?:/\*\*?|\*|//)", "", comment, flags=re.MULTILINE),
+            )
+
+
+def _refused(texts):
+    return [(line, words) for line, text in texts if (words := prose.refused(_NAMES.sub("X", text)))]
 
 
 @pytest.mark.parametrize("path", PAGES, ids=_name)
@@ -61,6 +99,48 @@ def test_errors_have_none_of_the_refused_words():
     found = {key: words for key, text in texts.items() if (words := prose.refused(re.sub(r"\{[^}]*\}", "", text)))}
     assert len(classes) > 50
     assert found == {}
+
+
+def test_no_docstring_or_comment_has_a_refused_word():
+    python = [path for folder in ("src", "tools", "bench") for path in sorted((ROOT / folder).rglob("*.py"))]
+    java = sorted((ROOT / "src/java").rglob("*.java"))
+    assert len(python) > 300
+    assert len(java) > 50
+    found = {_name(path): _refused(_python_texts(path.read_text("utf-8"))) for path in python}
+    found |= {_name(path): _refused(_java_texts(path.read_text("utf-8"))) for path in java}
+    assert {name: places for name, places in found.items() if places} == {}
+
+
+def test_refused_words_are_found_in_docstrings_and_comments_of_python():
+    source = '''
+"""It stands here, and ``stands`` is a name."""
+# There are so
+# many. A text of code is none:
+beside = "stands"  # anew
+def f(beside):
+    """Adds it.
+
+    Args:
+        beside: A column beside this one.
+    """
+'''
+    assert sorted(_refused(_python_texts(source))) == [
+        (2, ["stands"]),
+        (3, ["so many", "anew"]),
+        (7, ["beside"]),
+    ]
+
+
+def test_refused_words_are_found_in_comments_of_java():
+    source = """
+/** It {@code stands} here, of
+ * which {@link Beside} none bears a name.
+ *
+ * @param beside told apart */
+char quote = \'"\'; String url = "http://stands/*"; // so
+    // many
+"""
+    assert _refused(_java_texts(source)) == [(2, ["of which", "bears", "told apart"]), (6, ["so many"])]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""``rivermouth checkpoint``: what lies there beside the ledger, without starting Spark."""
+"""``rivermouth checkpoint``: the checkpoint compared with the ledger, without starting Spark."""
 
 from __future__ import annotations
 

@@ -60,10 +60,10 @@ def convert(
 
 
 def check_target(target: str | None, *, force: bool) -> None:
-    """Nothing, if the file may be written.
+    """Checks that the file may be written.
 
     Raises:
-        ConvertedFileExists: It is there, and shall not be written over.
+        ConvertedFileExists: The file exists, and ``force`` is not set.
     """
     if target is not None and not force and Path(target).exists():
         raise ConvertedFileExists(path=target)

@@ -106,11 +106,11 @@ def decision(
 
 
 def adoption(source: str | None, *, flows: Sequence[str], decided: bool, command: str = "run") -> Adoption | None:
-    """What ``--adopt`` of ``rivermouth run``, or of another ``command``, wants; None without it.
+    """The adoption that ``--adopt`` of ``rivermouth run``, or of another ``command``, requests; None without it.
 
     Raises:
-        ArgumentInvalid: It is empty, stands beside a decision, or not exactly one flow was named.
-        PlaceInvalid: It is no place.
+        ArgumentInvalid: It is empty, is given together with a decision, or not exactly one flow was named.
+        PlaceInvalid: It is no path.
     """
     from rivermouth.domain.ledger.adoption import TABLE, Adoption
     from rivermouth.domain.project.locations import location

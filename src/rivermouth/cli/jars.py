@@ -1,4 +1,4 @@
-"""``rivermouth jars``: what Spark needs beside its own, for machines with and without a network."""
+"""``rivermouth jars``: the JARs that Spark needs besides its own, for machines with and without a network."""
 
 from __future__ import annotations
 

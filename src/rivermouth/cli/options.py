@@ -69,7 +69,7 @@ def speaking(command: Command) -> Command:
 
 
 def with_project(command: Command) -> Command:
-    """``--file`` beside what ``speaking`` gives; the command gets ``file``."""
+    """``--file`` and the options of ``speaking``; the command gets ``file``."""
     option = click.option("-f", "--file", default=FILE_NAME, show_default=True, help="The project file.")
     return option(speaking(command))
 

@@ -110,7 +110,7 @@ def echo_json(line: str, *, err: bool = False) -> None:
 
 
 def echo_over(text: str) -> None:
-    """Says on standard error what stands in place of what the line said before, and does not end the line."""
+    """Writes text over the current line of standard error, and does not end the line."""
     click.echo(f"\r{printable(text)}", err=True, nl=False)
 
 

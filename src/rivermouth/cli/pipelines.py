@@ -122,10 +122,10 @@ def are_alone(file: str, names: Sequence[str], pipelines: Sequence[Pipeline], ot
 
 
 def check_selection(selected: Selection, pipelines: Sequence[Pipeline]) -> None:
-    """Nothing, if tables of a pipeline are selected only where there is one.
+    """Checks that tables of a pipeline are selected only if there is a pipeline.
 
     Raises:
-        UsageError: They are selected, and there is none.
+        UsageError: Tables are selected, and there is no pipeline.
     """
     if not pipelines and selected != type(selected)():
         msg = (
@@ -136,13 +136,13 @@ def check_selection(selected: Selection, pipelines: Sequence[Pipeline]) -> None:
 
 
 def check_no_flow_options(given: Mapping[str, object]) -> None:
-    """Nothing, if no option is given that is about flows.
+    """Checks that no option for flows is given.
 
     Args:
-        given: By option what was given.
+        given: The value of each option.
 
     Raises:
-        UsageError: One is.
+        UsageError: Such an option is given.
     """
     for option, value in given.items():
         if value:
@@ -151,10 +151,10 @@ def check_no_flow_options(given: Mapping[str, object]) -> None:
 
 
 def has_flows(file: str, pipelines: Sequence[Pipeline]) -> bool:
-    """Whether the file that is named is a project file with flows.
+    """Whether the named file is a project file with flows.
 
-    Settings of a pipeline alone have none, whatever project file is beside them. Nor has a file that is not there, if
-    there are pipelines.
+    Settings of a pipeline alone have none, even if a project file is in the same folder. A missing file has none
+    either, if there are pipelines.
     """
     if not pipelines or pipelines[0].settings.at is None:
         return not pipelines

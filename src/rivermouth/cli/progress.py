@@ -28,7 +28,7 @@ class Progress(Protocol):
         """Shows one event."""
 
     def echo(self, words: str) -> None:
-        """Shows what goes on where there is no flow yet, or beside the flows."""
+        """Shows what happens before the flows start, or outside of them."""
 
     def waits(self, words: str) -> AbstractContextManager[None]:
         """Shows that something takes its time, while the block lasts."""
@@ -70,10 +70,10 @@ class JsonLines:
         echo_json(to_json(body))
 
     def echo(self, words: str) -> None:
-        """Nothing: a program waits for events."""
+        """Does nothing: the reader is a program that waits for events."""
 
     def waits(self, _words: str) -> AbstractContextManager[None]:
-        """Nothing, as of ``say``."""
+        """Does nothing, as ``echo``."""
         return nullcontext()
 
     def close(self) -> None:

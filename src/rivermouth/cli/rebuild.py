@@ -1,4 +1,4 @@
-"""``rivermouth rebuild``: a flow's table made anew from the table that the flow reads."""
+"""``rivermouth rebuild``: rebuilds a flow's table from the table that the flow reads."""
 
 from __future__ import annotations
 

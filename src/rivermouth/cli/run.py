@@ -115,10 +115,10 @@ def check_follow(pipelines: Sequence[Pipeline], *, alone: bool, follow: bool) ->
 
 
 def check_mode(*, follow: bool, once: bool) -> None:
-    """Nothing, if at most one of the two is given.
+    """Checks that at most one of the two is given.
 
     Raises:
-        UsageError: Both are.
+        UsageError: Both are given.
     """
     if follow and once:
         msg = "--follow goes on and --once ends: give one of them."

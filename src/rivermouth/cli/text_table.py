@@ -30,13 +30,13 @@ def columns(
 ) -> str:
     """A table in plain text: numbers to the right with commas between the thousands, words to the left.
 
-    Where it is not for a terminal each row is one line, whatever its cells hold. On a terminal that is too narrow for
-    that cells go on below themselves; where even that does not help, each row becomes lines of name and value.
+    Outside of a terminal each row is one line, whatever its cells hold. On a terminal that is too narrow for that, the
+    text of a cell is wrapped; if even that is too wide, each row becomes lines of name and value.
 
     Args:
         head: Names of the columns.
         rows: Their cells.
-        indent: Stands before each line.
+        indent: Text before each line.
         stream: Where it goes; standard output where None.
     """
     head = [printable(name) for name in head]
@@ -50,7 +50,7 @@ def columns(
         width if right else max(_longest_piece(line[i]) for line in [head, *cells])
         for i, (width, right) in enumerate(zip(widths, numeric, strict=True))
     ]
-    # A long name in the first column stands on a line of its own, above the rest of its row.
+    # A long name in the first column gets a line of its own, above the rest of its row.
     floors[0] = min(floors[0], max(_longest_piece(head[0]), room - _total(floors[1:]) - len(_GAP)))
     if _total(floors) > room:
         return "\n\n".join("\n".join(indent + line for line in _as_lines(head, row, room)) for row in cells)

@@ -15,7 +15,7 @@ class RivermouthError(Exception):
     """Base of all errors that a user may meet.
 
     Args:
-        at: Where the cause stands, as ``file:line``; None where no file is involved.
+        at: The place of the cause, as ``file:line``; None if no file is involved.
         **facts: What the texts of the class name; each is an attribute afterwards.
 
     Attributes:

@@ -210,7 +210,7 @@ class Avro(WritersFormat, EncodingFormat):
         return found | (~F.col(names.DECODED) & F.coalesce(stops, F.lit(False)))
 
     def stop_reasons(self, rows: DataFrame) -> DataFrame:
-        """Of refused records the first thing that stops the flow: ``__reason`` and ``__field`` beside ``rows``."""
+        """``rows`` of refused records with what stops the flow first, in the columns ``__reason`` and ``__field``."""
         told = rows.withColumn("__found", self._stopping(rows.sparkSession))
         return told.where(F.col("__found.field").isNotNull()).selectExpr(
             "* EXCEPT (__found)",

@@ -158,7 +158,7 @@ class Debezium(ConnectFormat, MySqlFormat):
         return f"CASE WHEN {self._gone(read, made)} THEN {stored} ELSE {made} END"
 
     def misfits(self, read: Read, done: str) -> Mapping[str, str]:
-        """What is there and became nothing; and what stands for a value that is not there."""
+        """Values that are present but became null, and placeholders for values that the change leaves out."""
         if self._has_documents:
             made, declared = f"__of_{read.number}", read.declared
             inner = (
@@ -182,7 +182,7 @@ class Debezium(ConnectFormat, MySqlFormat):
         return not self._has_documents
 
     def omitted_values(self) -> Mapping[str, str]:
-        """By column whose value a change may leave out: SQL of what stands there while nobody knows it."""
+        """By column whose value a change may leave out: the SQL of its placeholder while the value is unknown."""
         if self._has_documents:
             return {}
         columns = self.schema_as_declared().fields

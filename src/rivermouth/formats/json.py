@@ -312,9 +312,9 @@ class Json(SubjectFormat, NamedFields, InferringFormat, ArrayFormat, WrappedForm
         return [*(column_types.name_in_json(each) for each in spared), *kept_names(self._evolution)]
 
     def stop_reasons(self, rows: DataFrame) -> DataFrame:
-        """Of refused documents all that is wrong with them, a row each: ``__reason`` and ``__field`` beside ``rows``.
+        """``rows`` of refused documents with all their problems, a row for each, in ``__reason`` and ``__field``.
 
-        Of undeclared fields only those whose policy is ``fail``.
+        Undeclared fields are included only if their policy is ``fail``.
         """
         schema = self._strict_schema()
         known = undeclared_fields.fields_tree(schema, self._evolution, _FAIL)

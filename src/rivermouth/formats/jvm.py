@@ -109,7 +109,7 @@ class Jvm(DeclaredFormat, KeyFormat, JarFormat):
         return found
 
     def decode(self, rows: DataFrame) -> DataFrame:
-        """Values to columns by the class, called once for each; what it says of the others stands beside them."""
+        """Values to columns by the class, called once for each; the verdict says why a value has no columns."""
         made = jvm_deserializer.decoded(rows.sparkSession, self._called())
         parts = {"decoded": names.DECODED, "data": names.DATA, "verdict": names.VERDICT}
         told = (f"__made.{part} AS {name}" for part, name in parts.items())

@@ -158,9 +158,9 @@ class Protobuf(WritersFormat, EncodingFormat):
         return self.descriptor or f"of version {self.version} of subject {self.subject}"
 
     def decode(self, rows: DataFrame) -> DataFrame:
-        """Messages to columns; what is said of the others stands beside them.
+        """Messages to columns; the verdict says why a message has no columns.
 
-        Where the table grows, each is read by the descriptor of its writer, for which the registry is asked.
+        If the table grows, each message is read by the descriptor of its writer, which the registry provides.
         """
         spark, value = rows.sparkSession, self._value(rows)
         if self._evolution is None:
@@ -210,7 +210,7 @@ class Protobuf(WritersFormat, EncodingFormat):
         return found | (~F.col(names.DECODED) & F.coalesce(stops, F.lit(False)))
 
     def stop_reasons(self, rows: DataFrame) -> DataFrame:
-        """Of refused records the first thing that stops the flow: ``__reason`` and ``__field`` beside ``rows``."""
+        """``rows`` of refused records with what stops the flow first, in the columns ``__reason`` and ``__field``."""
         reason = reason_of_change(f"{names.VERDICT}.stops_by")
         return rows.where(F.col(f"{names.VERDICT}.stops_at").isNotNull()).selectExpr(
             "*", f"{reason} AS {names.REASON}", f"{names.VERDICT}.stops_at AS {names.FIELD}"

@@ -100,7 +100,7 @@ class Python(DeclaredFormat):
         return Call(where, schema, asks, self.arrow, self.timeout_s, self.truncates_times)
 
     def decode(self, rows: DataFrame) -> DataFrame:
-        """Values to columns by the function, called once for each; what it says of the others stands beside them."""
+        """Values to columns by the function, called once for each; the verdict says why a value has no columns."""
         call = self.call()
         asked = (F.col(COLUMNS[name]) for name in call.asks)
         made = python_decode.decoder(call)(F.col(names.VALUE), *asked)

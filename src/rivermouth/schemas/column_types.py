@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     pass
 
 
-# A double keeps every decimal of so many digits, so a number of that size survives being read as one.
+# A double keeps every decimal of this many digits, so such a number is not changed when it is read as a double.
 EXACT_IN_DOUBLE: Final = 15
 
 

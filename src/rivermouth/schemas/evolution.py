@@ -43,7 +43,7 @@ class GrowthPolicies(Protocol):
 
     @property
     def max_columns(self) -> int:
-        """At most so many columns, those within others included."""
+        """The most columns of the schema, those within others included."""
 
     def new_column(self, name: str) -> str:
         """What happens to a field that is not there, or to those within a column."""
@@ -163,10 +163,10 @@ def difference(
 
 
 def overlaid(declared: T.StructType, kept: T.StructType, *, whole: bool = False) -> T.StructType:
-    """A declared schema with what has grown out of it since: wider types, and further columns and fields.
+    """A declared schema with its later growth: wider types, and further columns and fields.
 
-    A column that was declared anew, with a type that the kept one is not a wider one of, is what it is declared; one
-    that was declared and is not any more is none.
+    A column has its declared type if the kept type is not wider than that. A column that is no longer declared is left
+    out.
 
     Args:
         declared: As it is declared now.
@@ -238,7 +238,7 @@ def narrowed(node: Node, declared: T.DataType) -> None:
 
 
 def _apart(fields: dict[str, Node] | None, known: Collection[str]) -> dict[str, Node] | None:
-    """The fields of an object that a struct can have beside the known ones: with a name, and one of its own."""
+    """The known fields of an object, and the others that a struct can also have: with a name that is not taken."""
     if fields is None:
         return None
     found, used = {name: node for name, node in fields.items() if name in known}, set(map(folded, known))
@@ -338,7 +338,7 @@ def _added(
     there: Mapping[str, T.DataType],
     numbers: Numbers,
 ) -> T.StructField:
-    """A new column beside those of the names in ``taken``; ``there`` are types that a table has. Names are folded."""
+    """A new column with a name that is not in ``taken``; ``there`` are the types of a table. Names are folded."""
     name, number, in_json = found.name, 1, name_in_json(found)
     kind: T.DataType | None = None
     while kind is None:

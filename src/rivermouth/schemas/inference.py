@@ -43,13 +43,13 @@ class ShapesExplode(ValueError):
 
 
 class _Fraction(str):
-    """A number with a point or an exponent, as it stands in the document."""
+    """A number with a point or an exponent, as it is written in the document."""
 
     __slots__ = ()
 
 
 class _Twins(list[tuple[str, Any]]):
-    """The members of an object of which two have the same name."""
+    """The members of an object that has two members with the same name."""
 
 
 class Corrupt(ValueError):
@@ -58,7 +58,7 @@ class Corrupt(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How far shapes are told apart.
+    """Limits on how many different shapes of documents are recorded.
 
     Attributes:
         max_fields: An object with more distinct fields is a map.
@@ -235,7 +235,7 @@ class Shape:
     """What was seen of a topic. A new one saw nothing; ``merge`` is associative and takes parts in any order.
 
     Attributes:
-        limits: How far shapes are told apart; the same in all parts.
+        limits: Limits on different shapes; the same in all parts.
         unwrap: Makes of a value what it is within; raises ``Corrupt`` where it cannot.
         apart: Names, in lower case, of fields of any shape, into which nothing looks: to all else they are null.
         documents: What was in the documents.

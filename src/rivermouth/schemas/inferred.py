@@ -27,7 +27,7 @@ class FieldFound:
     """A field of the documents.
 
     Attributes:
-        path: Its names from the document down; ``[]`` stands for the elements of an array.
+        path: Its names from the document down; ``[]`` means the elements of an array.
         type: Its type in short: ``struct`` and ``array<struct>`` have their own fields behind them.
         records: In how many records it is; null counts.
         share: The same as a part of all documents; None below a map.
@@ -68,7 +68,7 @@ class Inferred:
             field's in its metadata.
         fields: The fields, each before its own, in the order of the schema.
         conflicts: Where text was the only way.
-        numbers: Bounds of the numbers, by path as in ``FieldFound``; ``{}`` stands for the values of a map.
+        numbers: Bounds of the numbers, by path as in ``FieldFound``; ``{}`` means the values of a map.
         is_open: Which fields may stay without a column while they are open, as ``schemas/open_fields.py`` has it.
     """
 
@@ -257,7 +257,7 @@ def _column_names(names: list[str], is_taken: Callable[[str], bool]) -> dict[str
     called: dict[str, str] = {}
     used: set[str] = set()
     free = [name for name in names if name and not is_taken(name)]
-    # Whoever can keep its name keeps it, whatever comes before it.
+    # A field that can keep its name keeps it, even if another field comes before it.
     for name in free:
         if folded(name) not in used:
             called[name] = name

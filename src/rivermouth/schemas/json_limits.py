@@ -40,6 +40,6 @@ def characters(text: str) -> int:
 
 
 SAMPLE_EVERY: Final = 1024
-"""Behind the first so many offsets of a partition, one in so many belongs to the sample."""
+"""The sample has this many offsets at the start of a partition, and then every offset that is a multiple of it."""
 SAMPLED: Final = f"({names.OFFSET} < {SAMPLE_EVERY} OR pmod({names.OFFSET}, {SAMPLE_EVERY}) = 0) AND {names.DECODED}"
 """SQL: whether a record is looked at for fields that the schema does not have."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rivermouth.spec import Flow
 
 Path = tuple[str, ...]
-"""Names of fields from the document down; ``[]`` stands for the elements of an array."""
+"""Names of fields from the document down; ``[]`` means the elements of an array."""
 IsOpen = Callable[[str, str], bool]
 """Whether a field of the document, by its name and that of its column, may stay without a column."""
 _WORD: Final = re.compile(r"`(?:[^`]|``)+`|\w+")

@@ -80,7 +80,7 @@ class KeptSchema:
             open_paths = tuple(tuple(map(str, path)) for path in body.get("open", ()))
             head = (str(body["flow"]), int(body["version"]), str(body["kept_at"]))
             return cls(*head, *counts, changes, schema, open_paths)
-        except Exception:  # noqa: BLE001 - whatever stands there instead, Spark's parser has no errors of its own
+        except Exception:  # noqa: BLE001 - Spark's parser has no errors of its own for a wrong text
             msg = "it holds no schema in Spark's JSON form"
             raise ValueError(msg) from None
 

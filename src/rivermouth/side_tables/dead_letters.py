@@ -96,12 +96,12 @@ class DeadLetterTable:
         return None
 
     def complete(self, rows: DataFrame, entry: Entry, expected: int, previously: str | None = None) -> None:
-        """Sees to it that the dead letters of ``entry`` are those of ``rows``, of which there are ``expected``.
+        """Makes ``rows`` the dead letters of ``entry``; writes only if they are not there yet.
 
         Args:
             rows: In the shape of ``rows.dead_letter.columns``; all of ``entry``'s batch.
             entry: The newest ledger entry; none of its dead letters has been replayed yet.
-            expected: Their number.
+            expected: The number of ``rows``.
             previously: The name that the flow had before.
 
         Guarantees:
@@ -191,7 +191,7 @@ class DeadLetterTable:
         return state.table_id
 
     def _told_apart(self, letters: DataFrame) -> DataFrame:
-        """What dead letters are told apart by: the coordinates of a record, or of an element of it."""
+        """The columns that identify a dead letter: the coordinates of a record, or of an element of it."""
         return letters.selectExpr(*COORDINATES, *([explode.PLACE] if POSITION in self._columns.fields else []))
 
 

@@ -40,14 +40,14 @@ _PROPERTIES: Final = {
 class Tombstones:
     """A Delta table of the lake's state: keys, their place in the order, and when they were deleted.
 
-    What it says stays true whatever becomes of the keyed table: a key was deleted at that place of the order. So it
-    is written before the commit that deletes, and twice if that is tried twice. A row without a key stands for all
-    keys: a truncation.
+    Its rows stay true whatever happens to the keyed table: a key was deleted at that place of the order. So a row is
+    written before the commit that deletes, and twice if that commit is tried twice. A row without a key is a
+    truncation and applies to all keys.
 
     Args:
         files: Where the table lies.
         location: The table's folder.
-        remember_s: So long a key is remembered.
+        remember_s: How long a key is remembered, in seconds.
     """
 
     def __init__(self, files: LakeFiles, location: str, remember_s: float) -> None:
@@ -95,10 +95,10 @@ class Tombstones:
     def remember(
         self, deletions: DataFrame, order: ChangeOrder, beside: Sequence[str] = (), *, truncate: bool = False
     ) -> None:
-        """Adds deletions, and once an hour takes those away that are remembered no more.
+        """Adds deletions, and once an hour removes the expired ones.
 
         Args:
-            deletions: Changes with ``__truncate`` beside their columns.
+            deletions: Changes with their columns and ``__truncate``.
             order: The table's.
             beside: Further columns of them that are kept.
             truncate: Whether there are truncations among them.
@@ -184,7 +184,7 @@ class Tombstones:
             return
         from delta.tables import DeltaTable  # noqa: PLC0415 - needs the session's jars
 
-        # Before that is written anew which shall stay.
+        # The limit is computed before the rows that must stay are written again.
         old = F.expr(f"{_DELETED_AT} < timestamp_micros({round((time.time() - self._remember_s) * 1_000_000)}L)")
         if order.snapshots:
             self._remember_newest_snapshot(spark, order)

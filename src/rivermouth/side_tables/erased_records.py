@@ -1,7 +1,8 @@
 """The erased records of a table: their coordinates alone, so that nothing brings them back and the audit adds up.
 
-It is written before the commit that erases. So a row of it is true once that commit is: its mark is then that of the
-newest ledger entry, and it is confirmed before the next one. A mark of which nobody heard again says nothing.
+A row is written before the commit that erases, and is true once that commit is there: its mark is then that of the
+newest ledger entry, and it is confirmed before the next entry. A row that is not confirmed, and whose mark is not that
+of the newest entry, does not count.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ IS_ERASED: Final = "__is_erased"
 class Erased:
     """A Delta table of the lake's state.
 
-    It belongs to the table's name: of one that is made anew the records of the same topics stay erased.
+    It belongs to the table's name: if the table is created again, the records of the same topics stay erased.
 
     Args:
         files: Where it lies.
@@ -125,11 +126,11 @@ class Erased:
         return _with_change(self._read(spark)).where(F.col("mark") == mark) if self.exists() else None
 
     def records(self, spark: SparkSession, newest: Entry) -> DataFrame | None:
-        """All that was erased, as the ledger says that stands at ``newest``.
+        """All erased records, by a ledger whose newest entry is ``newest``.
 
-        Coordinates, ``__timestamp``, ``entry``, and ``change`` where only a part of a record was. Of a record of
-        another table of this name the epoch is null: its timestamp alone tells it. A record may be there more than
-        once. None if nothing was erased.
+        The columns are the coordinates, ``__timestamp``, ``entry``, and ``change`` where only a part of a record was
+        erased. The epoch is null for a record of another table of this name: only its timestamp identifies it. A record
+        may be there more than once. None if nothing was erased.
         """
         if not self.exists():
             return None
@@ -195,9 +196,9 @@ def whole(gone: DataFrame, flow: Flow) -> DataFrame:
 
 
 def marked(routed: DataFrame, gone: DataFrame, flow: Flow) -> DataFrame:
-    """Judged rows of a flow that splits, with ``__is_erased``: whether a row is a change that ``within`` returned.
+    """Routed rows of a flow that splits, with ``__is_erased``: whether a row is a change that ``within`` returned.
 
-    A record of which a part was erased, and that would be a dead letter now, is dropped: its bytes hold that part.
+    A record that was erased in part, and would now become a dead letter, is dropped: its bytes hold that part.
     """
     number = F.col(CHANGE)
     if flow.change_envelope and flow.change_envelope.splits:
@@ -221,7 +222,7 @@ def marked(routed: DataFrame, gone: DataFrame, flow: Flow) -> DataFrame:
 
 
 def kept(rows: DataFrame) -> DataFrame:
-    """Of what ``marked`` returned what was not erased; the first change that is left of a record stands for it."""
+    """The rows of ``marked`` that are not erased; the first remaining change of a record gets ``__ordinal`` 0."""
     record = Window.partitionBy(*names.IN_TABLE)
     rest = rows.where(~F.col(IS_ERASED)).drop(IS_ERASED)
     return rest.withColumn(names.ORDINAL, F.col(names.ORDINAL) - F.min(names.ORDINAL).over(record))

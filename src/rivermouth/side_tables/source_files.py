@@ -1,4 +1,4 @@
-"""The files that the queries of a table have read, beside that table: with a lost checkpoint none is read twice."""
+"""The files that the queries of a table have read, kept in its folder: a lost checkpoint makes no file read twice."""
 
 from __future__ import annotations
 

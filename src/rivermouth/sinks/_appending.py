@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rivermouth.ports.delta.delta_table import Commit
     from rivermouth.sinks._target import Target
 
-# Of so many rows Delta's statistics cost more than another look at the footer of each file.
+# From this number of rows on, Delta's statistics cost more than reading the footer of each file again.
 MANY_OFFSETS: Final = 100_000
 
 

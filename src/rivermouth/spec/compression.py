@@ -1,4 +1,4 @@
-"""How the values of a flow are compressed, one by one, by whoever produced them."""
+"""How the producer compressed the values of a flow, each value by itself."""
 
 from __future__ import annotations
 

@@ -115,12 +115,12 @@ class Evolution(ConfigModel):
         return same
 
     def missing_column(self, name: str) -> OnMissingColumn | None:
-        """What happens to records without a column; None without a word."""
+        """What happens to records without a column; None if no policy is set."""
         return self._of(name).on_missing_column or self.on_missing_column
 
     @property
     def is_default(self) -> bool:
-        """Whether it is what a declared schema has without a word; only of what ``with_defaults`` gives."""
+        """Whether it equals the defaults of a declared schema; only for a result of ``with_defaults``."""
         words = (self.on_new_column, self.on_type_change, self.on_missing_column)
         return not self.columns and words == ("ignore", "dead_letter", None)
 
@@ -135,7 +135,7 @@ class Evolution(ConfigModel):
         return self.says("rescue", "widen_or_rescue")
 
     def says(self, *words: str) -> bool:
-        """Whether one of the words stands for the flow or for a column."""
+        """Whether the flow or one of its columns has one of these policies."""
         every: list[Evolution | ColumnEvolution] = [self, *self.columns.values()]
         return any(
             word in (each.on_new_column, each.on_type_change, each.on_missing_column)
@@ -156,7 +156,7 @@ class Evolution(ConfigModel):
 
     @property
     def scans(self) -> bool:
-        """Whether documents are looked through beside their parse; only of what ``with_defaults`` gives."""
+        """Whether documents are inspected in addition to the parse; only for a result of ``with_defaults``."""
         return self.on_new(("dead_letter",)) or self.grows or self.rescues or self.says("fail")
 
     def _of(self, name: str) -> ColumnEvolution:

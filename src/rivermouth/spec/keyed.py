@@ -120,7 +120,7 @@ class KeyedSink(Sink):
 
     @property
     def computes_keys_of(self) -> frozenset[str]:
-        """The words, in lower case, among which are the columns of which keys are computed."""
+        """Words in lower case that include the columns from which keys are computed."""
         computed = (text for part in self.keys if isinstance(part, dict) for text in part.values())
         return words([*computed, *(part for part in self.keys if isinstance(part, str) and "(" in part)])
 

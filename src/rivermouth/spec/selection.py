@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-# All columns that the format reads, or all but some of them; those of the way stand beside them.
+# All columns that the format reads, or all except some. Internal columns (``__…``) are separate from them.
 STAR: Final = re.compile(r"^\s*\*")
 
 
 def is_star(expression: str) -> bool:
-    """Whether it stands for all columns that the format reads, or all but some."""
+    """Whether the expression means all columns that the format reads, or all except some."""
     return STAR.match(expression) is not None

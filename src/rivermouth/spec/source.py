@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from rivermouth.spec.values import ConfigModel
 
 VERSION: Final = "{version}"
-"""Stands in the name of a file for digits, which may have signs between them."""
+"""In the name of a file: the placeholder for digits, which may have punctuation between them."""
 READ: Final = (".json", ".jsonl", ".ndjson", ".parquet")
 """The ends of the names of files that are read."""
 

@@ -67,7 +67,7 @@ def run_pipeline(
 
     Raises:
         ArgumentInvalid: Something that is given cannot be rows, records or files; or no pipeline is meant.
-        TopicNotGiven: The pipeline reads a topic of which no records are given.
+        TopicNotGiven: The pipeline reads a topic for which no records are given.
         PipelineFailed: A dataset failed.
         RivermouthError: What is wrong with the pipeline's files, definitions or queries.
 

@@ -37,7 +37,7 @@ class Folder:
 
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="rivermouth-test-"))
-        # A frame of a table may outlive whoever made it: by a collected object nothing may be removed.
+        # A frame of a table may outlive the object that made it: garbage collection must not remove the folder.
         atexit.register(self.close)
 
     def close(self) -> None:

@@ -141,7 +141,7 @@ def next_due(last: float | None, every_s: float) -> float:
 
 
 def outdated(names: Iterable[str]) -> list[str]:
-    """The kept runs of which enough newer ones are kept; of each operation the newest ones stay."""
+    """The kept runs that can be deleted: those older than the newest ``KEPT_REPORTS`` of their operation."""
     found = []
     for operation in ("optimize", "vacuum"):
         mine = sorted(name for name in names if (match := _NAME.match(name)) and match[2] == operation)

@@ -9,9 +9,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 BROADCAST_CHANGES: Final = 200_000
-"""So many changes go to each task whole, without sorting the table for them,"""
+"""Up to this number of changes, each task gets all changes, and the table is not sorted for them."""
 BROADCAST_BYTES: Final = 64 << 20
-"""and that much of them: the driver gathers what it sends, and each worker holds it."""
+"""The same for their size in bytes: the driver collects what it sends, and each worker keeps it in memory."""
 
 Join = Literal["broadcast", "shuffle"]
 
@@ -31,7 +31,7 @@ class Way:
 
 
 def way(changes: int, held_bytes: int | None) -> Way:
-    """How so many changes, which take so many bytes, meet the table's rows; None where the bytes are not known."""
+    """How the changes are joined with the table's rows, by their number and size; None if the size is not known."""
     if changes > BROADCAST_CHANGES:
         return Way("shuffle", f"{changes:,} changes are more than {BROADCAST_CHANGES:,}")
     if held_bytes is not None and held_bytes > BROADCAST_BYTES:

@@ -20,7 +20,7 @@ PURGED_RATIO: Final = 0.05
 SMALL_BYTES: Final = 128 * MIB
 MANY_FILES: Final = 10
 FAR_ABOVE: Final = 2.0
-"""Storage is far above the live bytes where it holds more than so many times as much."""
+"""Storage is far above the live bytes if it holds more than this multiple of them."""
 
 _EDGES: Final = ((MIB, "under 1 MiB"), (16 * MIB, "1 to 16 MiB"), (128 * MIB, "16 to 128 MiB"))
 _LAST: Final = ((TARGET_BYTES, "128 MiB to 1 GiB"), (None, "1 GiB and more"))
@@ -40,8 +40,8 @@ class DataFile:
         rows: Rows in it, deleted ones too; None where its writer did not count them.
         deleted_rows: Those that a deletion vector marks.
         partition: Its partition's values as one text.
-        vector: The file of its deletion vector; None if it has none, or a short one that stands in the log.
-        vector_bytes: Of its own deletion vector; several may stand in one file.
+        vector: The file of its deletion vector; None if it has none, or a short one that is stored in the log.
+        vector_bytes: Of its own deletion vector; one file may hold several.
     """
 
     path: str
@@ -202,13 +202,13 @@ def unneeded(snapshot: Snapshot, stored: Iterable[StoredFile], *, before: float)
 def unreadable(
     removals: Iterable[Removal], deleted: Collection[str], stored: Collection[str], oldest: int
 ) -> tuple[tuple[int, int], ...]:
-    """The versions that can be read now and no more once ``deleted`` is gone, as (first, last).
+    """The versions that can be read now, but not after ``deleted`` is deleted, as (first, last).
 
     Args:
-        removals: Of every file that a version lost, with the versions.
-        deleted: Paths of the files that go.
-        stored: Paths of all files that are there now.
-        oldest: The first version of which the log still tells.
+        removals: Every file that a version removed, with the versions.
+        deleted: Paths of the files to delete.
+        stored: Paths of all files that exist now.
+        oldest: The first version that the log still describes.
     """
     going: set[int] = set()
     gone: set[int] = set()

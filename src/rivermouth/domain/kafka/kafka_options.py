@@ -205,7 +205,7 @@ def checked(options: Mapping[str, str | float | bool]) -> dict[str, str]:
 
 
 def java_options(options: Mapping[str, str | float | bool]) -> dict[str, str]:
-    """The checked options, and what Kafka's Java client needs beside them: the class that asks for, or makes, tokens.
+    """The checked options, with what Kafka's Java client also needs: the class that requests or creates tokens.
 
     Raises:
         KafkaOptionRefused: The first option that may not be set.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class LatestStart:
     """The ends of a flow's topics before its schema was inferred.
 
-    Records that come after that are carried, also those of which the schema is inferred.
+    All records after them are written, also those from which the schema is inferred.
 
     Attributes:
         topics: The topics, by name.

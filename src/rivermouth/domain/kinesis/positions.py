@@ -35,7 +35,7 @@ class StreamPosition:
 
     Attributes:
         created: When the stream was made, in ms since 1970: another one of this name has another.
-        begin: Where shards begin of which nothing has been read: ``TRIM_HORIZON``, or a time in ms since 1970.
+        begin: Where a shard without read records begins: ``TRIM_HORIZON``, or a time in ms since 1970.
         begun: When it was first looked at, by Kinesis' clock, in ms since 1970.
         shards: By id.
     """

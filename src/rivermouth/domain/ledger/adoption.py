@@ -33,7 +33,7 @@ class Adoption:
 
 
 def by_checkpoint(read: Offsets, found: KafkaState, *, pattern: bool) -> Offsets | str:
-    """Where the flow begins after a query that had read up to ``read``; or why nobody can say.
+    """Where the flow begins after a query that had read up to ``read``; or the reason why this is unknown.
 
     Args:
         read: The query's end offsets.

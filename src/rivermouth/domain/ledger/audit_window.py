@@ -98,7 +98,7 @@ def findings(found: Tally, counts: Counts, *, compacted: bool, place: str = "Kaf
         found: What was found.
         counts: What the ledger counted.
         compacted: Whether Kafka may have taken records away from between others since they were read.
-        place: Kafka, or the table that stands in for it.
+        place: Kafka, or the table that is read instead of it.
     """
     problems = []
     if found.doubled:
@@ -123,7 +123,7 @@ def _records(number: int) -> str:
 
 
 def starts(entries: Sequence[Entry]) -> Offsets:
-    """Where each partition stands after the first entry; one that came later, where its first batch began."""
+    """The offset of each partition after the first entry; for a later partition, where its first batch began."""
     known: Offsets = {topic: dict(parts) for topic, parts in entries[0].next_offsets.items()}
     for entry in entries[1:]:
         for topic, parts in entry.settled.items():

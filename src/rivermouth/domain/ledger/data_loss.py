@@ -28,7 +28,7 @@ class KafkaState:
         end: Where each partition ends, records of open transactions included: only a log that was cut ends earlier
             than it did before.
         whole: Whether these are all partitions of the topics, and not only assigned ones.
-        place: Kafka, or the table that stands in for it, for messages.
+        place: Kafka, or the table that is read instead of it, for messages.
     """
 
     ids: Mapping[str, str | None]
@@ -43,9 +43,9 @@ class LossDecision:
     """What somebody wants to decide.
 
     Attributes:
-        losses: Ranges that are gone and shall be called lost.
-        epochs: Topics that were made anew and shall be read from their beginning.
-        rewinds: Where partitions shall be read from again; ``EARLIEST`` for the first offset that Kafka holds.
+        losses: Ranges that are gone and are to be recorded as lost.
+        epochs: Topics that were created again and are to be read from their beginning.
+        rewinds: Offsets from which partitions are to be read again; ``EARLIEST`` for the first offset that Kafka holds.
         who: User and host.
         at: When, as ISO 8601 in UTC.
         why: The reason.
@@ -80,7 +80,7 @@ class LossDecision:
         return f'rivermouth run {flow} {self.options} --why "REASON"'
 
     def merged_with(self, other: LossDecision) -> LossDecision:
-        """Both in one; ``other`` is right where they differ. A topic that begins anew needs no further word."""
+        """Both in one; ``other`` wins where they differ. A topic with a new epoch needs no other decision."""
         epochs = tuple(dict.fromkeys((*self.epochs, *other.epochs)))
         losses: Ranges = _both(self.losses, other.losses, epochs)
         return replace(self, epochs=epochs, losses=losses, rewinds=_both(self.rewinds, other.rewinds, epochs))
@@ -93,10 +93,10 @@ def deleted_ranges(needed: Offsets, first: Offsets) -> Ranges:
 
 
 def with_added(entry: Entry, needed: Offsets, found: KafkaState) -> Offsets:
-    """``needed``, and the very beginning of each partition that a topic of the ledger's got since.
+    """``needed``, and offset 0 of each partition that was added to a topic of the ledger since.
 
-    Nothing of it was there before, so what it lacks was lost unread; Spark's own source judges so too. Of topics that
-    are read in part nobody can say which of their partitions are new.
+    Such a partition was empty before, so what it lacks was lost unread; Spark's own source does the same. For topics
+    that are read in part it is unknown which of their partitions are new.
     """
     topics = entry.next_offsets.keys() & found.first.keys() if found.whole else ()
     added = {topic: dict.fromkeys(found.first[topic].keys() - entry.next_offsets[topic].keys(), 0) for topic in topics}

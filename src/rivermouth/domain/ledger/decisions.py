@@ -19,7 +19,7 @@ FORESEEN: Final = "a run records first"
 
 
 def by_setting(entry: Entry, needed: Offsets, found: KafkaState, *, at: str) -> LossDecision:
-    """What ``on_data_loss: record`` decides: new epochs of topics made anew, losses of what is gone elsewhere."""
+    """What ``on_data_loss: record`` decides: new epochs of topics that were created again, losses in other topics."""
     return replace(undecided(entry, needed, found), rewinds={}, who=BY_SETTING, at=at, why="record")
 
 

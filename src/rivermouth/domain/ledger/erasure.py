@@ -63,9 +63,10 @@ class ForgetReport:
         dead_letters: Dead letters that went.
         remembered: Rows that went from the memory of a keyed table, for which their keys were deleted before.
         shared: Kafka keys of rows that went that rows which stay have too: dead letters of these were not looked for.
-        unjudged: Dead letters that stay and of which no Kafka key tells whose they are, where no condition chose some.
-        records: Records that are known as erased: their coordinates are kept, so that nothing brings them back.
-        in_part: Records of which other changes stay: what is known as erased of them are the changes of rows that went.
+        unjudged: Dead letters that stay because no Kafka key shows whose they are; 0 if there is a condition on dead
+            letters.
+        records: Records that are recorded as erased: their coordinates are kept, so that nothing brings them back.
+        in_part: Records with other changes that stay: only their changes to erased rows are recorded as erased.
         entry: Number of the ledger entry; None if nothing was erased.
         last_version: The newest version of the table that still shows the rows; None if nothing was erased.
         vacuum_from: From when on VACUUM deletes the files of older versions, with the retention that it has by default.
@@ -119,5 +120,5 @@ def sha256(condition: str | None) -> str | None:
 
 
 def after(at: str, seconds: float) -> str:
-    """So many seconds later, as ISO 8601 in UTC."""
+    """The time ``seconds`` after ``at``, as ISO 8601 in UTC."""
     return (dt.datetime.fromisoformat(at) + dt.timedelta(seconds=seconds)).isoformat(timespec="seconds")

@@ -79,7 +79,7 @@ class Counts:
         return self._with(other, add)
 
     def __sub__(self, earlier: Counts) -> Counts:
-        """What was counted after ``earlier``, of which this is the sum with more."""
+        """What was counted after ``earlier``; these counts include those of ``earlier``."""
         return self._with(earlier, sub)
 
     def _with(self, other: Counts, do: Callable[[int, int], int]) -> Counts:

@@ -1,4 +1,4 @@
-"""A table that is made anew from the one that its flow reads: what that makes of the ledger. Pure values."""
+"""The ledger of a table that is rebuilt from the table that its flow reads. Pure values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rivermouth.domain.ledger.offset_ranges import Offsets
 
 @dataclass(frozen=True, slots=True)
 class Rebuild:
-    """The wish that a table is emptied and made anew.
+    """The request to empty a table and fill it again.
 
     Attributes:
         who: User and host.

@@ -26,7 +26,10 @@ from rivermouth.errors import DecisionRefused, RivermouthError
 
 BY_SETTING: Final = "on_data_loss"
 MAX_AUTOMATIC: Final = 100
-"""So many automatic decisions are kept one by one, all those of one entry at least; of older ones the sum remains."""
+"""The number of automatic decisions that are kept one by one, in addition to all those of the newest entry.
+
+Of older ones only the sum in the totals remains.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,7 @@ class LossDecisionResult:
         next_offsets: Where the flow goes on.
         topic_ids: Kafka's UUIDs from then on.
         decisions: What is recorded, in order.
-        fresh: By topic, the partitions of which a new epoch begins.
+        fresh: By topic, the partitions that begin a new epoch.
         unread: Offsets that were not read and are lost.
         unsettled: What of the newest entry's own batch can no longer be read.
         again: What will be read again in the same epoch; the table must not have it.

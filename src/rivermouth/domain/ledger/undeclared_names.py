@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 MAX_NAMES: Final = 100
-"""So many names are told apart."""
+"""The number of different names that are kept."""
 MAX_LETTERS: Final = 100
-"""A name is cut to so many characters."""
+"""The length in characters to which a name is cut."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ def metastore_conf(catalog: Catalog | None, state: str) -> Mapping[str, str]:
     """Spark's options for the metastore of ``spark_catalog``; none where others say what it is.
 
     An embedded one is a database of Derby in the folder ``state``, which one process at a time can open. It is opened
-    by whoever first asks for a name, not by the start of Spark.
+    by the first look-up of a name, not by the start of Spark.
     """
     if catalog is None or not (catalog.is_embedded or catalog.metastore_uri):
         return {}

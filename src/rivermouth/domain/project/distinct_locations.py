@@ -17,7 +17,7 @@ _DELTA_FOLDERS: Final = frozenset({"_delta_log", "_change_data", "_delta_index"}
 
 
 def check_distinct(all_places: Iterable[FlowPlaces]) -> None:
-    """Nothing, if no two things of these flows lie in one place or one inside the other.
+    """Checks that no two tables or folders of these flows have the same path, or one path inside the other.
 
     A checkpoint may lie in a table's folder under a name that begins with ``_``: Delta leaves such folders alone.
 
@@ -35,7 +35,7 @@ def check_distinct(all_places: Iterable[FlowPlaces]) -> None:
 
 
 def check_beside(places: FlowPlaces, others: Iterable[FlowPlaces]) -> None:
-    """Nothing, if ``places`` can stand beside those of other flows, as ``check_distinct`` would say of all.
+    """Checks that ``places`` are distinct from those of other flows, with the rules of ``check_distinct``.
 
     Raises:
         TableShared: One of the others has a table, its name, a dead letter table, a checkpoint or a folder of those.
@@ -48,7 +48,7 @@ def check_beside(places: FlowPlaces, others: Iterable[FlowPlaces]) -> None:
 
 
 def check_apart(trials: Iterable[FlowPlaces], real: Iterable[FlowPlaces]) -> None:
-    """Nothing, if no place of a trial (``debug``) is one of the real places.
+    """Checks that no path of a trial (``debug``) is the path of a real flow.
 
     Raises:
         TableShared: A trial would write where a flow really writes.

@@ -30,8 +30,8 @@ _REFERENCE: Final = re.compile(
 def expand(text: str, environ: Mapping[str, str], *, as_text: Callable[[str], str] = str) -> str:
     """``text`` with each reference replaced; what a variable holds is not looked into again.
 
-    A default stands for a variable that is not set or empty, as in a shell. ``environ`` has secrets under
-    ``provider:reference``; ``as_text`` makes of a value what stands in its place.
+    A default replaces a variable that is not set or empty, as in a shell. ``environ`` has secrets under
+    ``provider:reference``; ``as_text`` converts a value to the text that replaces its reference.
 
     Raises:
         EnvironmentMissing: A variable without default is not set.

@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn
 from rivermouth.errors import ArgumentInvalid
 
 MAX_RECORDS: Final = 10_000
-"""A sample has at most so many records: each of them is kept in memory."""
+"""The most records that a sample may have: all of them are kept in memory."""
 
 _KEYS: Final = ("key", "value", "headers", "timestamp", "topic", "partition", "offset")
 _BASE64: Final = "_base64"

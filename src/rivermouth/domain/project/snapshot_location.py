@@ -32,7 +32,7 @@ class SnapshotPlace:
 
     @property
     def topic(self) -> str:
-        """What stands in the place of a topic's name."""
+        """The name that is used instead of a topic's name."""
         name = self.shown.rstrip("/").rpartition("/")[2]
         stem = re.sub(r"\.(jsonl?|ndjson|parquet)$", "", name.replace(VERSION, "")) if not self.is_table else name
         return re.sub(r"[^A-Za-z0-9._-]+", "_", stem).strip("_.-")[:200] or "snapshots"
@@ -44,7 +44,7 @@ class SnapshotPlace:
 
     @property
     def file_id(self) -> str:
-        """What stands in the place of a topic's id: another path is another topic."""
+        """The id that is used instead of a topic's id: another path is another topic."""
         return str(uuid.uuid5(uuid.NAMESPACE_URL, self.location))
 
     def version_of(self, name: str) -> int | None:

@@ -1,8 +1,8 @@
-"""A flow whose table's name has a placeholder stands for many, one a topic: its children. Pure names and nouns.
+"""A flow whose table name has a placeholder is a family: it defines a child flow for each topic. Pure values.
 
 A child is a flow like any other: one topic, one table with a ledger of its own. Its name is ``FLOW.TOPIC``; a flow's
-own name has no dot, so the first one parts the two. Of a flow over a table it is one value of a column of that table in
-the place of a topic (``domain/project/table_per_value.py``).
+own name has no dot, so the first dot separates the two. In a flow that reads a table, each value of a column of that
+table takes the place of a topic (``domain/project/table_per_value.py``).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rivermouth.spec import Flow
 
 STAND_IN: Final = "*"
-"""No topic has this name; it stands for all that a pattern may find, where none is known."""
+"""No topic has this name; it is used for all topics that a pattern may find, if none is known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""One table's rows in many tables: a flow for each value of a partition column of its source. Pure names and nouns.
+"""One table's rows in many tables: a flow for each value of a partition column of its source. Pure values.
 
-What bears no value that a table could be named by, nulls too, is for one flow more: the rest. Which rows are whose
-depends on the row alone, and not on what was found so far, so that each row is one flow's for ever.
+Rows whose value cannot be the name of a table, and nulls, belong to one more flow: the rest. The flow of a row depends
+on the row alone, and not on the values that were found so far, so that a row never moves to another flow.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rivermouth.spec import Flow
 
 REST: Final = "_rest"
-"""Stands for all values that no table is named by."""
+"""The name for all values that cannot be the name of a table."""
 # In Java's regular expressions it means the same.
 _VALUE: Final = "[A-Za-z0-9][A-Za-z0-9._-]{0,199}"
 
@@ -30,7 +30,7 @@ def is_routed(value: str) -> bool:
 
 
 def found_of(values: Iterable[str | None]) -> tuple[str, ...]:
-    """The values of which there are flows, sorted; in the place of all others ``REST``."""
+    """The values that have a flow, sorted; ``REST`` instead of all others."""
     return tuple(sorted({value if value is not None and re.fullmatch(_VALUE, value) else REST for value in values}))
 
 

@@ -167,7 +167,7 @@ class QueryEntry:
         return QueryEntry(flow=self.flow, number=self.number + 1, kind=kind, totals=totals)
 
     def with_files(self, count: int) -> QueryEntry:
-        """The same entry of a batch that reads so many files."""
+        """The same entry for a batch that reads ``count`` files."""
         return self if self.files is None else replace(self, files=self.files + count)
 
     def counted(self, counts: QueryCounts) -> QueryEntry:
@@ -228,8 +228,8 @@ def fingerprint(plan: str) -> str:
     import hashlib  # noqa: PLC0415 - for this alone
     import re  # noqa: PLC0415
 
-    # What Spark makes anew each time: numbers of expressions and of queries of WITH, ids of watermarks, and the places
-    # of Java's objects in memory. What each process makes anew: the name of the last field of a JSON document.
+    # These differ in each plan: numbers of expressions and of queries of WITH, ids of watermarks, and addresses of
+    # Java objects in memory. This differs in each process: the name of the last field of a JSON document.
     fresh = r"#\d+L?|(?<=CTERelationDef )\d+|(?<=CTERelationRef )\d+|(?<=EventTimeWatermark )[0-9a-f-]{36}"
     fresh += rf"|(?<=[A-Za-z])@[0-9a-f]{{1,8}}\b|{names.PROCESS_PREFIX}[0-9a-f]{{10}}"
     return hashlib.sha256(re.sub(fresh, "", plan).encode()).hexdigest()[:16]

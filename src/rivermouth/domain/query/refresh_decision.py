@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 RefreshKind = Literal["nothing", "append", "groups", "full"]
 POLICIES: Final = ("auto", "full", "incremental", "incremental_strict")
 _MOST: Final = 2
-"""Groups are not computed one by one where one part in so many of a table's bytes is in files that changed."""
+"""Groups are not computed one by one if changed files hold more than a table's bytes divided by this number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class ViewState:
         fingerprint: Of its query as it is now.
         tree: Its query as it is now.
         sources: What happened to each table that it reads, by folder.
-        outside: What else it reads, of which nobody knows whether it has changed.
+        outside: What else it reads; whether that has changed is unknown.
         changed_by_others: What somebody else did to its own table; empty where nobody did.
         lacks_letters: Whether dead letters of its newest refresh are missing.
         judged: Nodes that judge its rows by its expectations.

@@ -113,7 +113,7 @@ class Way:
         leaves: Numbers of the nodes that read what changed.
         emptied: Numbers of the nodes that bring nothing new.
         keyed: Number of the node that groups rows.
-        columns: What tells in the result of which group a row is.
+        columns: The columns of the result that identify the group of a row.
     """
 
     kind: Literal["append", "groups"]

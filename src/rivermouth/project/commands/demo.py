@@ -60,7 +60,7 @@ class Demo:
 
 
 def demo(folder: Path, hooks: managed_session.RunHooks = managed_session.NO_HOOKS) -> Demo:
-    """Starts a broker, sends real records and a few broken ones, and carries them into tables.
+    """Starts a broker, sends real records and a few broken ones, and writes them into tables.
 
     Args:
         folder: Made if it is not there; gets ``rivermouth.yml``, ``lake/`` and ``broker/``.
@@ -73,8 +73,8 @@ def demo(folder: Path, hooks: managed_session.RunHooks = managed_session.NO_HOOK
         RivermouthError: What else kept it from running.
 
     Guarantees:
-        Run twice on one folder: the records are sent once more, the project file is used as it stands, and the
-        tables go on at their ledgers. Stopped half-way: what was sent stays in the broker's folder; no JVM is
+        Run twice on one folder: the records are sent once more, the project file is used as it is, and the tables
+        continue at their ledgers. Stopped half-way: what was sent stays in the broker's folder; no JVM is
         left behind.
     """
     folder = folder.absolute()

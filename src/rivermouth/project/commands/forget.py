@@ -41,9 +41,10 @@ def forgotten(
 
     Args:
         project: Its flows.
-        name: ``schema.table``; a flow's name stands for its table.
-        request: The conditions and the reason. In a keyed table all rows of a key go of which one fits. Dead letters go
-            besides whose Kafka key only rows that go have. The reason is kept, so it should name nobody.
+        name: ``schema.table``; the name of a flow means its table.
+        request: The conditions and the reason. In a keyed table all rows of a key are erased if one of them matches.
+            Dead letters are erased too if only erased rows have their Kafka key. The reason is kept, so it should name
+            no person.
         dry_run: Only say what would go.
         confirm: Asked before it is done, with what would go; False lets everything stay.
         hooks: Hears what goes on.

@@ -139,10 +139,10 @@ def optimized(
 
 
 def check_optimize(names: Sequence[str], where: str | None, zorder: Sequence[str]) -> None:
-    """Nothing, if a condition or columns are about one table.
+    """Checks that a condition or Z-order columns are given for exactly one table.
 
     Raises:
-        ArgumentInvalid: They are not.
+        ArgumentInvalid: No table or several tables are named.
     """
     if (where or zorder) and len(names) != 1:
         option = "--where" if where else "--zorder"

@@ -168,9 +168,9 @@ class ManagedSession:
 
 
 def check_broker(project: ResolvedProject, chosen: Sequence[Job] | None = None) -> None:
-    """Nothing, if the project's cluster answers: a broker that is not there is told before Spark is started.
+    """Checks that the project's Kafka cluster answers, so that a missing broker is reported before Spark starts.
 
-    For flows that are all over tables it is not asked.
+    The cluster is not asked if all flows read tables.
 
     Raises:
         BrokerUnreachable: No broker answered.

@@ -1,4 +1,4 @@
-"""What a door does to make a flow's table anew from the table that the flow reads."""
+"""Rebuilds the table of a flow from the table that the flow reads, for the Python API and the command line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """What became of a table that was made anew.
+    """The result of a rebuild of a table.
 
     Attributes:
         table: ``schema.table``.
@@ -38,7 +38,7 @@ class Rebuilt:
 
 
 def order_of(project: ResolvedProject, name: str) -> FlowJob:
-    """The one flow, which can be made anew as far as can be said without Spark.
+    """The job of the one flow, after all checks of a rebuild that need no Spark.
 
     Raises:
         RebuildRefused: It does not read a table.

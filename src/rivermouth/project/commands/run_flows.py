@@ -94,7 +94,7 @@ def run(
         with hooks.stop.over(supervisor, engine.kill):
             outcomes = supervisor.run(chosen, keep_following=follow)
     if hooks.stop.asked:
-        # Whoever told the flows to end may have ended Spark too: what broke by that is no failure.
+        # What stopped the flows may have stopped Spark too: an error that this caused is no failure.
         return [replace(each, error=None) if isinstance(each.error, FlowBroken) else each for each in outcomes]
     return outcomes
 
@@ -125,10 +125,10 @@ def _supervisor(project: ResolvedProject, hooks: RunHooks, engine: ManagedSessio
 
 
 def raise_failures(outcomes: Sequence[FlowOutcome]) -> None:
-    """Nothing, if no flow failed.
+    """Raises if a flow failed.
 
     Raises:
-        FlowsFailed: Some did; names them.
+        FlowsFailed: Some flows failed; the error names them.
     """
     failed = [outcome for outcome in outcomes if outcome.error is not None]
     if failed:
@@ -162,7 +162,7 @@ def validate(project: ResolvedProject, names: Sequence[str] = (), hooks: RunHook
 
 
 def _check_shape(spark: SparkSession, job: FlowJob) -> None:
-    """Nothing, if Spark takes the flow's schema, expectations and table layout, and the condition on its source."""
+    """Checks that Spark accepts the flow's schema, expectations, table layout, and the condition on its source."""
     if job.source is not None:
         check_where(session.for_flow(spark), job.source, job.flow.name)
     try:

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 READ_TIMEOUT_S: Final = 10.0
 _ARGUMENTS: Final = ("bootstrap_servers", "kafka_options", "starting_offsets", "base", "environ")
 FEW: Final = 2_000
-"""So many records say whether a topic has JSON in it."""
+"""The number of records that decide whether a topic holds JSON."""
 MOSTLY: Final = 0.5
-"""A topic of which a smaller part of the values is JSON objects is not read as JSON."""
+"""A topic is not read as JSON if a smaller share of its values are JSON objects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,10 +238,10 @@ def save(inference: Inference, file: str | Path) -> None:
 
 
 def check_save(file: str | Path) -> None:
-    """Nothing, if a schema can be saved there; for before anything is done that would have to be undone.
+    """Checks that a schema can be saved there, before any work that would have to be undone.
 
     Raises:
-        ArgumentInvalid: As of ``save``.
+        ArgumentInvalid: As in ``save``.
     """
     path = Path(file)
     if path.suffix != ".json":

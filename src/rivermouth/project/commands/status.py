@@ -75,9 +75,9 @@ def _childless(family: Flow) -> str:
 
 
 def checkpoints(project: ResolvedProject, name: str) -> list[CheckpointReport]:
-    """What lies at the checkpoint of one flow beside its ledger, and what a start would do; changes nothing.
+    """The checkpoint of one flow compared with its ledger, and what a start would do; changes nothing.
 
-    Of a family a report for each child.
+    For a family there is a report for each child.
 
     Raises:
         FlowUnknown: The project has no flow of this name.

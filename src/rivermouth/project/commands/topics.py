@@ -48,9 +48,9 @@ def read_topic(
 
     Args:
         topic: Name of the topic.
-        latest_per_key: Only the newest record of each key, and none of a key whose newest has no value: what a
-            compacted topic stands for. Of change envelopes the newest row of each key that is not deleted, by
-            ``keys`` or the primary key that the envelope tells.
+        latest_per_key: Only the newest record of each key, and none for a key whose newest record has no value: the
+            state that a compacted topic describes. For change envelopes, the newest row of each key that is not
+            deleted, by ``keys`` or by the primary key in the envelope.
         columns: Only these columns.
         spark: A session with our settings; by default the one of this process, started if there is none.
         **arguments: As ``ingest`` takes them: ``bootstrap_servers``, ``format``, ``schema``, ``compression``,

@@ -90,7 +90,7 @@ def project_schema(*, variables: bool = True) -> dict[str, Any]:
 
 
 def to_text(schema: Mapping[str, Any]) -> str:
-    """The schema as it stands in the documentation, with a line feed at its end."""
+    """The schema as it is written in the documentation, with a line feed at its end."""
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 

@@ -34,7 +34,7 @@ def resolved(value: object, loc: tuple[str | int, ...]) -> Path:
 
 
 def value_at(value: Any, path: Path) -> Any:
-    """What stands at ``path`` below ``value``; None where nothing does."""
+    """The value at ``path`` below ``value``; None if there is none."""
     for part in path:
         if isinstance(value, dict):
             value = value.get(part)

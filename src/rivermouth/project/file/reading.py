@@ -64,11 +64,11 @@ def _plain(value: Any) -> Any:
 
 
 def raise_all(problems: list[RivermouthError], file: str | None) -> None:
-    """Nothing where there is no problem; one is raised as it is, several together.
+    """Raises if there is a problem: a single one as it is, several as one error.
 
     Raises:
-        ProjectProblems: There are several.
-        RivermouthError: There is one.
+        ProjectProblems: There are several problems.
+        RivermouthError: There is one problem.
     """
     if len(problems) == 1:
         raise problems[0]

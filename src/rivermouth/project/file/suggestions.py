@@ -234,7 +234,7 @@ _OTHER_KINDS: Final[Mapping[str, Mapping[str, str]]] = {
         **dict.fromkeys(("expect", "warning", "log", "allow", "keep"), "warn"),
     },
 }
-# Where a key stands that was written one floor too high or too low.
+# Where a key belongs that was written one level too high or too low.
 _ELSEWHERE: Final[tuple[tuple[type[BaseModel], type[BaseModel], str], ...]] = (
     (ProjectSpec, KafkaCluster, "write it as kafka: {{{key}: ...}}"),
     (ProjectSpec, Flow, "write it in a flow: flows: {{NAME: {{{key}: ...}}}}"),
@@ -273,7 +273,7 @@ def hint_for(model: type[BaseModel], key: str, value: object, beside: Collection
         model: The noun in which it was written.
         key: The key.
         value: What it was given.
-        beside: The keys that are there too: none of them is offered.
+        beside: The other keys of the mapping: none of them is suggested.
     """
     fields = set(fields_of(model)) - ({"name"} if model in (Flow, Pipeline) else set())
     snake = _snake(key)

@@ -230,7 +230,7 @@ class Validator:
                 self._one(path, details)
 
     def _forget_missing(self, found: dict[Path, list[ErrorDetails]]) -> None:
-        """Drops a missing key where an unknown one beside it was meant for it."""
+        """Drops the error about a missing key if an unknown key of the same mapping was meant to be that key."""
         for path in [path for path, details in found.items() if details[0]["type"] == "extra_forbidden"]:
             model = model_at(path[:-1], self._document.value)
             meant = re.fullmatch(r"did you mean '(\w+)'\?", hint_for(model, str(path[-1]), None)) if model else None
@@ -374,7 +374,7 @@ def _as_text(name: str, value: list[object]) -> str:
 
 
 _COMMAS: Final = {"bootstrap_servers": ",", "schema": ", ", "schema_hints": ", "}
-"""What stands between the parts of settings that are lists in one text."""
+"""The separator of settings that hold a list in one text."""
 
 
 def _within(path: Path, bounds: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""YAML as plain values of which each still knows its line.
+"""YAML as plain values that keep their line numbers.
 
 Plain scalars follow YAML 1.2: only ``true`` and ``false`` are booleans and no date is made of text. Words that
 YAML 1.1 and 1.2 read differently (``no``, ``010``, ``1:30``) are refused, for one of the two readers would be

@@ -105,11 +105,11 @@ class Operations(ResolvedProject):
 
     @checked
     def validate(self, *names: str) -> None:
-        """Nothing, if nothing is wrong with these flows, or any, as far as no broker is needed.
+        """Checks these flows, or all, as far as no broker is needed.
 
         Raises:
-            ProjectProblems: Several things are wrong; all are told.
-            RivermouthError: The one thing that is wrong.
+            ProjectProblems: There are several problems; the error lists all of them.
+            RivermouthError: The only problem.
         """
         from rivermouth.project.commands import run_flows  # noqa: PLC0415
 
@@ -248,15 +248,17 @@ class Operations(ResolvedProject):
         max_dead_letters: int | str | None = None,
         max_age: float | str | None = None,
     ) -> list[BrokenRule]:
-        """What ``status --check`` finds: what is wrong with the flows now or in their last run, and rules not kept.
+        """What ``status --check`` finds: errors of the flows now or in their last run, and broken rules.
 
         Without a Spark session.
 
         Args:
             names: Flows; all where none is named.
-            max_lag: At most so many offsets are left to read.
-            max_dead_letters: At most so many records ever became dead letters, or ``"5%"`` of all consumed records.
-            max_age: While records wait, the last batch was done at most so many seconds ago, or ``"10 minutes"``.
+            max_lag: The most offsets that may be left to read.
+            max_dead_letters: The most records that may ever have become dead letters, or ``"5%"`` of all consumed
+                records.
+            max_age: While records wait, the most seconds that may have passed since the last batch, or
+                ``"10 minutes"``.
 
         Returns:
             A ``BrokenRule`` with ``flow``, ``rule`` and ``detail`` for each, in the order of the file; empty if all is
@@ -277,9 +279,9 @@ class Operations(ResolvedProject):
 
     @checked
     def checkpoints(self, name: str) -> list[CheckpointReport]:
-        """The checkpoint of a flow beside its ledger, and what a restart would do; without a Spark session.
+        """The checkpoint of a flow compared with its ledger, and what a restart would do; without a Spark session.
 
-        One for each topic of a flow with a table for each of them.
+        A flow with a table for each topic has one report for each topic.
 
         Raises:
             FlowUnknown: The project has none of this name.

@@ -21,7 +21,7 @@ WEEK_S: Final = 7 * 24 * 3600.0
 
 
 class TableOperations(LetterOperations):
-    """The methods. A table is called ``schema.table``; a flow's name stands for its table."""
+    """The methods. A table is named ``schema.table``; the name of a flow means its table."""
 
     @checked
     def describe_tables(self, *names: str) -> list[TableDescription]:

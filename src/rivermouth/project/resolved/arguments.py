@@ -82,15 +82,15 @@ def kinds_of(function: Callable[..., Any]) -> dict[str, str]:
 
 
 def check(function: str, kinds: Mapping[str, str], given: Mapping[str, Any]) -> None:
-    """Nothing, if each of the values is of its kind.
+    """Checks that each value has its declared type.
 
     Args:
         function: How a user calls it, for the hint.
         kinds: Annotations by name.
-        given: Values by name; of those without an annotation anything fits.
+        given: Values by name; a name without an annotation may have any value.
 
     Raises:
-        ArgumentInvalid: One is of another type.
+        ArgumentInvalid: A value has another type.
     """
     for name, value in given.items():
         wanted = _alternatives(kinds.get(name, _ANYTHING))
@@ -100,15 +100,15 @@ def check(function: str, kinds: Mapping[str, str], given: Mapping[str, Any]) -> 
 
 
 def known(function: str, given: Iterable[str], names: Iterable[str]) -> None:
-    """Nothing, if a function that takes any keyword knows all of these.
+    """Checks that a function that takes any keyword knows all of these.
 
     Args:
         function: Its name, as in ``rivermouth.ingest``.
         given: The keywords of a call.
-        names: Those that it knows.
+        names: The keywords that it knows.
 
     Raises:
-        ArgumentInvalid: There is another one.
+        ArgumentInvalid: There is an unknown keyword.
     """
     for name in given:
         if name not in (listed := set(names)):

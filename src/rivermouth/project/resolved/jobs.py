@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from rivermouth.spec import Flow
 
 DEBUG_OFFSETS: Final = 1000
-"""A trial (``debug``) reads at most so many offsets: in one run, or in one batch where it follows."""
+"""The most offsets that a trial (``debug``) reads: in one run, or in each batch if it follows."""
 
 
 def orders(project: ResolvedProject, names: Sequence[str] = ()) -> list[FlowJob]:
     """The flows of these names, or all, with everything resolved that their work needs.
 
-    A family stands for its children that are kept in the lake or named in the file.
+    A family is replaced by its children that are kept in the lake or named in the file.
 
     Raises:
         FlowUnknown: The project has none of this name.
@@ -66,11 +66,11 @@ def run_jobs(project: ResolvedProject, names: Sequence[str] = (), *, follow: boo
 
 
 def check_static(project: ResolvedProject, names: Sequence[str] = ()) -> None:
-    """Nothing, if the project is right as far as can be said without Spark and a broker, and has these flows.
+    """Checks the project as far as possible without Spark and a broker, and that it has these flows.
 
     Raises:
-        FlowUnknown: It has not.
-        RivermouthError: What is wrong with it.
+        FlowUnknown: One of the flows is missing.
+        RivermouthError: The problem of the project.
     """
     project.flows(tuple(name for name in names if not table_per_topic.is_child(name)))
     validate_static(project)
@@ -143,10 +143,10 @@ def updating(chosen: Sequence[Job]) -> list[Job]:
 
 
 def check_decision(project: ResolvedProject, chosen: Sequence[Job]) -> None:
-    """Nothing, if one flow would run, and no trial of it.
+    """Checks that exactly one flow would run, and that it is no trial.
 
     Raises:
-        ArgumentInvalid: Several would, or a trial.
+        ArgumentInvalid: Several flows would run, or it is a trial.
     """
     names = [name for job in chosen for name in _names(job)]
     flow = names[0] if len(names) == 1 else "FLOW"

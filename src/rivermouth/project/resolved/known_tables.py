@@ -25,10 +25,10 @@ TIMEOUT_S: Final = 10.0
 
 
 def with_children(project: ResolvedProject, *, ask: bool = False, timeout_s: float = TIMEOUT_S) -> ResolvedProject:
-    """The project, in which each family stands for the children that are known of it.
+    """The project with the known children of each family.
 
-    Known are the topics that are kept in the lake or named in the file, and with ``ask`` those that Kafka has, or the
-    values that a table has; what does not answer is left out.
+    Known are the topics that are kept in the lake or named in the file. With ``ask``, also the topics that Kafka has or
+    the values that a table has; a system that does not answer is left out.
 
     Raises:
         LakeNotReadable: What is kept cannot be read.
@@ -88,10 +88,10 @@ def where_there(flows: Iterable[str], named: str | Sequence[str], work: Callable
 
 
 def check_one(project: ResolvedProject, name: str, argument: str = "FLOW") -> None:
-    """Nothing, unless this is the name of a family, where one flow is meant.
+    """Checks that this is not the name of a family, where one flow is needed.
 
     Raises:
-        ArgumentInvalid: It is.
+        ArgumentInvalid: It is the name of a family.
     """
     flow = project.spec.flows.get(name)
     if flow is not None and flow.is_family:

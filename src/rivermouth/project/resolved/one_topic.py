@@ -65,8 +65,8 @@ class IngestArguments:
         follow: Go on at the flow's trigger instead of stopping when all is read.
         once: The contrary of ``follow``.
         streaming: Another word for ``follow``.
-        debug: Try it out: every place bears ``_debug`` and reads are limited.
-        update_schema: Whether the run shall infer the schema again; here it is only judged.
+        debug: A trial: every path ends in ``_debug`` and reads are limited.
+        update_schema: Whether the run infers the schema again; here it is only validated.
         maintenance: As in a project file; ``after_run`` looks after the table when all is read, ``never`` does not.
         base: Folder for relative places; the working folder by default.
         environ: Environment variables; the process's own by default.
@@ -99,10 +99,10 @@ def ingest_spec(topic: str, **arguments: Any) -> ResolvedProject:
     """The project that one topic makes.
 
     The values are JSON (or ``format``) and the table is ``silver.<topic>``; without a schema it is inferred at the
-    first run. With the format raw they stay bytes and the table is ``bronze.<topic>``. In the table's name whatever
-    Spark would have to quote becomes
-    ``_``. The flow bears the table's short name. The table has one row a key, the newest, unless ``sink`` says
-    otherwise. By default all that is there is read, the table is looked after, and then it stops.
+    first run. With the format raw they stay bytes and the table is ``bronze.<topic>``. In the table's name,
+    characters that Spark would have to quote become ``_``. The flow has the table's short name. The table has one row
+    for each key, the newest, unless ``sink`` says otherwise. By default the run reads all that is there, maintains the
+    table, and stops.
 
     Args:
         topic: Name of the topic.
@@ -284,7 +284,7 @@ def _format(kind: str | None, schema: Any, options: Mapping[str, Any]) -> str:
 
 
 def _check_history(sink: str | None, sequence_by: str | Sequence[str] | None) -> None:
-    """Nothing, if a history knows from when a record is valid."""
+    """Raises if the sink is a history and nothing says from when a record is valid."""
     if sink == "history" and not sequence_by:
         detail = "a history needs to know from when a record is valid"
         fix = "--sequence-by updated_at, or Kafka's own time: --sequence-by kafka_timestamp"

@@ -93,7 +93,7 @@ class ResolvedProject(ProjectSettings):
     def flows(self, names: tuple[str, ...] = ()) -> list[Flow]:
         """The flows of these names, or all, in the order of the file; see ``flow``.
 
-        Once somebody looked which children a family has (``kept``), it stands for these.
+        A family is replaced by its children if these are known (``kept``).
 
         Raises:
             FlowUnknown: The project has none of this name.
@@ -163,7 +163,7 @@ class ResolvedProject(ProjectSettings):
         try:
             return locations.resolve(self.spec, flow, base=self.base, environ=self.environ, debug=self.debug)
         except PlaceInvalid as error:
-            # "flow orders: places.table" stands in the flow, "places.table" at the top.
+            # "flow orders: places.table" is a setting of the flow, "places.table" one of the whole project.
             owner, _, setting = str(error.facts["setting"]).rpartition(": ")
             path = setting.split(".")
             raise error.located(self.at("flows", flow.name, *path) if owner else self.at(*path)) from None

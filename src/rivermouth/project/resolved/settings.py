@@ -32,14 +32,14 @@ class ProjectSettings:
     """A project with what surrounds it: the folder, the file and the environment that resolve its texts.
 
     Attributes:
-        spec: What the user wrote; references to variables and secrets stand in it as written.
+        spec: What the user wrote; references to variables and secrets are not replaced in it.
         base: Absolute folder against which relative local places are resolved.
-        file: The file's name as it is told in messages; None for a project made in Python.
+        file: The file's name as messages show it; None for a project made in Python.
         environ: The environment variables, and secrets by ``provider:reference``; never printed.
-        debug: Whether all places bear ``_debug`` and reads are limited.
+        debug: Whether all paths end in ``_debug`` and reads are limited.
         follow: What the door asked for: go on at each flow's trigger, or drain and stop.
-        kept: What is known of families, by name: flows with a table for each of their topics. None as long as nobody
-            looked: then a family stands for itself.
+        kept: What is known of families (flows with a table for each of their topics), by name. None before the first
+            lookup: then a family is not replaced by its children.
     """
 
     spec: ProjectSpec
@@ -104,7 +104,7 @@ class ProjectSettings:
         return cls(spec=spec, base=folder, environ=environ)
 
     def with_debug(self, *, debug: bool = True) -> Self:
-        """The same project as a trial: every table and state folder bears ``_debug``."""
+        """The same project as a trial: every table and state folder has a name with ``_debug``."""
         return replace(self, debug=debug)
 
     def asked(self, *, debug: bool, follow: bool) -> Self:
@@ -114,7 +114,7 @@ class ProjectSettings:
     def at(self, *path: str | int) -> str | None:
         """``rivermouth.yml:12`` of the field at ``path``, or of what holds it; None without a file.
 
-        What a child has stands at its family.
+        The settings of a child are those of its family.
         """
         if self.file is None:
             return None
@@ -239,7 +239,7 @@ class ProjectSettings:
 
 
 class located_errors:  # noqa: N801 - reads as a word of the with statement
-    """Gives an error of ours that leaves the block the place at which it stands."""
+    """Adds the place in the file to a ``RivermouthError`` that leaves the block."""
 
     def __init__(self, at: str | None) -> None:
         self._at = at

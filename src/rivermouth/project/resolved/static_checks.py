@@ -42,11 +42,11 @@ _LOWEST: Final = {"starting_offsets": -2, "ending_offsets": -1}
 
 
 def validate_static(project: ResolvedProject) -> None:
-    """Nothing, if the project can be run as far as can be said without Spark and without a broker.
+    """Checks whether the project can run, as far as possible without Spark and without a broker.
 
     Raises:
-        ProjectProblems: Several things are wrong; all are told.
-        RivermouthError: The one thing that is wrong.
+        ProjectProblems: There are several problems; the error lists all of them.
+        RivermouthError: The only problem.
     """
     raise_all(static_problems(project), project.file)
 

@@ -23,8 +23,8 @@ def chosen(project: ResolvedProject, names: Sequence[str] = ()) -> list[FlowTabl
 
     Args:
         project: Its flows.
-        names: ``schema.table``, with the catalog where the flow names one; a flow's name stands for its table, and that
-            of a family for those of all its topics.
+        names: ``schema.table``, with the catalog where the flow names one; the name of a flow means its table, and the
+            name of a family means the tables of all its topics.
 
     Raises:
         TableUnknown: No flow writes a table of that name.

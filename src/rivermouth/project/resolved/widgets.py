@@ -40,7 +40,7 @@ def with_widgets(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _value(name: str, text: str) -> Any:
-    """What a widget's text stands for: where an argument is more than a text, JSON is."""
+    """The value of a widget's text: JSON if the argument is an object or a list."""
     begins = text.lstrip()[0]
     if (begins == "{" and name in _OBJECTS) or (begins == "[" and name in _LISTS):
         try:

@@ -76,19 +76,19 @@ class FlowFields(Constructed):
 
     @property
     def is_family(self) -> bool:
-        """Whether it stands for many flows: one for each of its topics, or for each value of a column of its source."""
+        """Whether it defines many flows: one for each topic, or one for each value of a column of its source."""
         several = self.topic_pattern is not None or len({*self.topics, *self.assign}) > 1
         return self.routed_by is not None or (several and "{topic}" in self.table.name)
 
     @property
     def routed_by(self) -> str | None:
-        """The partition column of its source of which each value has a table of its own; None if it has no such."""
+        """The partition column of its source whose values each have their own table; None if there is none."""
         named = _PLACEHOLDER.findall(self.table.name) if self.source is not None else []
         return next((name for name in named if name != "topic"), None)
 
     @property
     def is_found(self) -> bool:
-        """Whether of a family nobody knows beforehand for what it stands."""
+        """Whether it is a family whose flows are known only after a look at Kafka or at the source table."""
         return self.is_family and (self.topic_pattern is not None or self.routed_by is not None)
 
     @property
@@ -119,7 +119,7 @@ class FlowFields(Constructed):
 
     @property
     def identity(self) -> Mapping[str, str]:
-        """The columns of the way by which its rows are told apart, as those of a table: its records or elements."""
+        """The internal columns that identify one of its rows (a record or an element), with their names in a table."""
         return IN_TABLE if self.explode is None else ROW_IN_TABLE
 
     @property
@@ -191,10 +191,10 @@ class FlowFields(Constructed):
 
     @property
     def policies(self) -> Evolution:
-        """What happens to documents that the schema does not foresee, every word of it given.
+        """What happens to documents that the schema does not foresee, with every policy set.
 
-        A value by which a keyed table finds or deletes its rows is never rescued: without it the record is another.
-        Nor does a column become wider of which a key is computed: of another type it may make another key.
+        A value by which a keyed table finds or deletes its rows is never rescued: without the value it is a different
+        record. A column from which a key is computed never becomes wider: with another type the key may differ.
         """
         policies = (self.evolution or Evolution()).with_defaults(
             infers=self.infers and self.takes_evolution, gains=self.gains_columns, widens=self.widens_columns
@@ -218,13 +218,13 @@ class FlowFields(Constructed):
     def widens_columns(self) -> bool:
         """Whether columns that its format reads may become wider, or be rescued.
 
-        Nobody knows of which of them ``select`` makes the keys and the order of a keyed table.
+        It is unknown from which of these columns ``select`` makes the keys and the order of a keyed table.
         """
         return self.explode is None and not (self.select and self.keyed is not None)
 
     @property
     def default_key(self) -> str:
-        """The metadata column by which a keyed table's rows are told apart, if no keys are named."""
+        """The metadata column that is the key of a keyed table if the flow names no keys."""
         return "primary_key" if self.change_envelope else "kafka_key"
 
     @property

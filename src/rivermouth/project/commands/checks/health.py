@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HealthRules:
-    """What is asked of every flow, besides that nothing is wrong with it and that its last run did not fail.
+    """The rules for every flow, in addition to these two: it has no error, and its last run did not fail.
 
     Attributes:
-        max_lag: At most so many offsets are left to read; None for no bound.
-        max_dead_letters: At most so many records ever went to the dead letters; None for no bound.
-        max_dead_letters_percent: At most this part of all consumed records; None for no bound.
-        max_age_s: While records wait, the last batch was done at most so many seconds ago; None for no bound.
+        max_lag: The most offsets that may be left to read; None for no bound.
+        max_dead_letters: The most records that may ever have become dead letters; None for no bound.
+        max_dead_letters_percent: The same, as a percentage of all consumed records; None for no bound.
+        max_age_s: While records wait, the most seconds that may have passed since the last batch; None for no bound.
     """
 
     max_lag: int | None = None

@@ -87,10 +87,10 @@ def read_records(source: str, *, whole: bool) -> Iterator[tuple[int, Any]]:
 
 
 def raise_refused(name: str, verdicts: Iterable[RecordVerdict]) -> None:
-    """Nothing, if all records would be in the table, or be dropped.
+    """Raises if some records would be neither in the table nor dropped.
 
     Raises:
-        RecordsRefused: Some would not.
+        RecordsRefused: There are such records.
     """
     seen: dict[int, bool] = {}
     for each in verdicts:
