@@ -16,7 +16,7 @@ from hypothesis import settings
 from rivermouth.ports.dev.broker import Broker
 from rivermouth.ports.dev.s3_server import S3Server
 from rivermouth.ports.internals import sessions
-from rivermouth.testing.plugin import run_flow, run_pipeline  # noqa: F401 - where the package is not installed anew
+from rivermouth.testing.plugin import run_flow, run_pipeline  # noqa: F401 - where the package was not installed again
 
 # Fast ones first; a folder that is not named here comes after them. Of several processes (-n) each takes the next test
 # when it is done with one: there the fast ones come last, so that all processes end at about the same time.

@@ -1,4 +1,4 @@
-"""The ways in which changes are merged into a table, each of which must come to the same."""
+"""The ways in which changes are merged into a table; each must come to the same."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ def _end(scenario: Scenario, report: Report) -> None:
 
 
 def _log_of(scenario: Scenario) -> list[str]:
-    """A line for each commit of the table, for whoever looks for what went wrong."""
+    """A line for each commit of the table, to find out what went wrong."""
     told = []
     for version, commit in oracle.commits_of(scenario.look().table):
         entry = json.loads(commit.get("userMetadata") or "{}")

@@ -60,7 +60,7 @@ def fold(truth: Truth, log: Sequence[Key], sink: str) -> dict[Key, Span]:
 
 
 def _changes(truth: Truth, log: Sequence[Key]) -> Iterator[_Change]:
-    """A tombstone stands where the newest record of its key before it stands."""
+    """A tombstone has the place of the newest record of its key before it."""
     best: int | None = None
     for key in log:
         if truth.records[key].value is None:
@@ -112,7 +112,7 @@ def compared(
     Args:
         truth: What was visible.
         rows: By record.
-        doubtful: Records of which nobody can say whether the flow got them: their keys are let be.
+        doubtful: Records that the flow may or may not have got: their keys are not compared.
         sink: upsert or history.
     """
     accounted: set[Key] = set()
@@ -140,7 +140,7 @@ def deletes(truth: Truth, key: Key) -> bool:
 
 
 def twice(rows: Mapping[Key, Sequence[Mapping[str, Any]]]) -> Iterator[tuple[str, Any]]:
-    """Keys, and in a history keys and starts, of which there are two rows."""
+    """Keys, and in a history keys and starts, that two rows have."""
     seen: set[Any] = set()
     for copies in rows.values():
         for row in copies:

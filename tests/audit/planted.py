@@ -146,7 +146,7 @@ def _latest_after_a_lost_checkpoint() -> Patches:
 
 @bug("retention", shows="lost")
 def _fail_on_data_loss_false() -> Patches:
-    """What Kafka no longer has is passed over without a word."""
+    """What Kafka no longer has is passed over silently."""
     honest = KafkaSource._options
 
     def options(self: KafkaSource) -> dict[str, str]:
@@ -160,7 +160,7 @@ def _fail_on_data_loss_false() -> Patches:
 
 @bug("topic_anew:fewer", "topic_anew:equal", "topic_anew:more", shows="lost")
 def _a_topic_is_its_name() -> Patches:
-    """A topic that was made anew is taken for the old one."""
+    """A topic that was created again is taken for the old one."""
     return [mock.patch.object(data_loss, "is_another", return_value=False)]
 
 

@@ -213,7 +213,7 @@ class Scenario:
         """Sends records to both topics: plain, in transactions that end well, badly, or not yet."""
         self.finish_transactions(commit=chance.random() < 0.5)
         partitions, left = self.partitions, records
-        # Not longer: to a producer a topic that was made anew is still the old one.
+        # Not longer: to a producer a topic that was created again is still the old one.
         producers: dict[str, Producer] = {}
         while left > 0:
             size = min(left, chance.randint(20, 400))

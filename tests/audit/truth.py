@@ -9,7 +9,7 @@ from tests.crashes import oracle
 from tests.crashes.oracle import Expected, Record
 
 Key = tuple[str, int, int, int]
-"""Topic, epoch, partition, offset: who a record is, also where a topic was made anew."""
+"""Topic, epoch, partition, offset: what identifies a record, also where a topic was created again."""
 
 
 class Truth:
@@ -18,7 +18,7 @@ class Truth:
     Attributes:
         records: By key.
         places: What ``rule`` says of each.
-        epochs: By topic, how often it was made anew.
+        epochs: By topic, how often it was created again.
     """
 
     def __init__(self, bootstrap_servers: str, topics: Sequence[str], rule: Callable[[Record], Expected]) -> None:

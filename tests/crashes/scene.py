@@ -158,7 +158,7 @@ class Scene:
         admin.create_partitions([NewPartitions(self.topic, total)])[self.topic].result(30)
 
     def produce(self, count: int, *, topic: str | None = None, partitions: int = 2, seed: int = 1) -> None:
-        """Sends ``count`` records in transactions, of which every third is aborted, broken ones among them."""
+        """Sends ``count`` records, some broken, in transactions; every third transaction is aborted."""
         producer = Producer(
             {"bootstrap.servers": self.bootstrap_servers, "transactional.id": uuid.uuid4().hex, "linger.ms": 5}
         )
@@ -382,7 +382,7 @@ def name_of(event: Event) -> str:
 
 
 class CaughtUp:
-    """Whether the newest entry stands at the end of what a reader of committed records can see.
+    """Whether the newest entry is at the end of what a reader of committed records can see.
 
     ``look`` gives the scene whose files a plain reader finds on this machine; without it, ``scene`` itself.
     ``records`` are those that such a reader of Kafka has found; without them it looks.

@@ -27,7 +27,7 @@ ENDS = ("SchemaEvolved", "written", "SchemaEvolved")
 
 
 def document(number):
-    """Old and new writers send beside each other; what is new comes twice."""
+    """Old and new writers send side by side; what is new comes twice."""
     found = {"id": number, "place": {"city": "Ulm"}}
     if number >= 100 and number % 2:
         found["colour"] = f"c{number}"

@@ -23,7 +23,7 @@ from rivermouth.rows.dead_letter import DeadLetterFilter
 STEPS = ("written", "write_dead_letters", "complete")
 # What a killed step leaves to be recovered passes this first: its own turn is the second then.
 SECOND = ("write_dead_letters",)
-# Their brackets and quotes are closed, and no comma stands between them: alone, or within an array.
+# Their brackets and quotes are closed, and there is no comma between them: alone, or within an array.
 ELEMENTS = [each for each in BROKEN if each not in (b"{bad", b"", b'{"id": 1}, ')]
 MALFORMED = [b"[", b'[{"id": 1}', b'[{"id": 1},]', b'[{"id": 1}] x', b'[{"id": "]}']
 NESTED = {

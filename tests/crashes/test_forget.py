@@ -82,7 +82,7 @@ def test_killed_in_the_middle(step, erased, drained, tmp_path, children, spark):
     after = (before[0] - rows, before[1] - letters) if erased else before
     assert (there(scene.table), there(scene.dead_letters)) == after
     assert audit_flow(spark, scene.order).problems == ()
-    # It holds the condition, and is for a writer that follows: whoever still waits asks again.
+    # It holds the condition, and is for a writer that follows: a process that still waits asks again.
     assert not request.exists()
     answer = with_flow(scene, spark, lambda run: execute(run, Request("forget", erasure=HERS)))
     numbers = (answer["rows"], answer["dead_letters"], answer["records"], answer["done"], answer["entry"])

@@ -177,7 +177,7 @@ IN_THE_AIR = [*itertools.product(("create", "write", "write_dead_letters"), (0.0
 @pytest.mark.long
 def test_the_jvm_outlives_python_with_a_commit_in_the_air(step, delay_s, make_scene, children, spark):
     scene = make_scene()
-    # So many batches that it is not done when it is killed.
+    # Enough batches that it is not done when it is killed.
     scene.produce(4000)
     kill = {"on": step, "nth": 1 if step == "create" else 2, "who": "python", "delay_s": delay_s}
     child = children.run(scene, own_jvm=False, kill=kill)

@@ -103,7 +103,7 @@ def test_after_a_run_that_drained_the_tables_are_looked_after(drained, spark, tm
 @pytest.mark.long
 def test_maintenance_that_fails_stops_nothing(drained, spark, tmp_path):
     scene = drained.copy(tmp_path, maintenance={"optimize": "daily"})
-    # Whoever took it away: OPTIMIZE cannot read it.
+    # Whatever removed it: OPTIMIZE cannot read it.
     min(scene.table.glob("*.parquet")).unlink()
     outcome = scene.drain(spark)
     assert outcome.error is None

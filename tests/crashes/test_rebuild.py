@@ -1,4 +1,4 @@
-"""A table that is made anew, killed on the way: whichever command comes next, it ends with every record once."""
+"""A rebuild of a table that is killed on the way: whichever command comes next, it ends with every record once."""
 
 from __future__ import annotations
 

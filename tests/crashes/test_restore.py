@@ -1,4 +1,4 @@
-"""A lake, or a table of it, is put back from a copy: the flow goes on where the copy stands."""
+"""A lake, or a table of it, is put back from a copy: the flow goes on where the copy ends."""
 
 from __future__ import annotations
 

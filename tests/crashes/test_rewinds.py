@@ -241,7 +241,7 @@ def test_a_changed_table_of_a_topic_that_is_another_now_is_settled_by_the_hints(
 
 
 def test_an_open_transaction_is_no_cut(make_scene, spark):
-    """A ledger that read uncommitted records stands before the last stable offset; its log still holds all."""
+    """A ledger that read uncommitted records is ahead of the last stable offset; the topic's log still holds all."""
     scene = make_scene(partitions=1)
     producer = Producer({"bootstrap.servers": scene.bootstrap_servers, "transactional.id": scene.topic})
     producer.init_transactions(30)

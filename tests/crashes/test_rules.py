@@ -74,7 +74,7 @@ def test_a_rule_that_is_tightened_after_a_crash_doubles_no_record(make_scene, sp
 @pytest.mark.parametrize("action", ["dead_letter", "drop"])
 @pytest.mark.long
 def test_a_rule_that_says_something_else_at_each_look(action, make_scene, spark):
-    """As one does that compares with the time of day; here each look decides anew for every record."""
+    """As one does that compares with the time of day; here each look decides again for every record."""
     rules = ({"name": "coin", "condition": "rand() < 0.5", "action": action}, EXPECTATIONS[2])
     scene = make_scene(expectations=rules)
     scene.produce(400)

@@ -94,7 +94,7 @@ Project.load("rivermouth.yml").run(listener=hear)
 
 
 def value_of(number):
-    """A record of which some are refused, some dropped, and most are several rows."""
+    """A record; some of these are refused, some dropped, and most are several rows."""
     if number % 41 == 7:
         return b"no document"
     body = {
@@ -152,7 +152,7 @@ def run(folder, *names, hear=None):
 
 @pytest.fixture(scope="module")
 def together(spark, write, tmp_path_factory):
-    """A run that nothing disturbed, with batches of so many offsets: its folder, what it left, its steps."""
+    """A run that nothing disturbed, with batches of ``max_offsets``: its folder, what it left, its steps."""
     known = {}
 
     def together(max_offsets=RECORDS):
@@ -169,7 +169,7 @@ def together(spark, write, tmp_path_factory):
 
 @pytest.fixture
 def undisturbed(together):
-    """What a run is to leave that reads with batches of so many offsets."""
+    """What a run is to leave that reads with batches of ``max_offsets``."""
     return lambda max_offsets=RECORDS: together(max_offsets)[1]
 
 

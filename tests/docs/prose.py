@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# "beside" is one as a preposition; nobody uses it otherwise.
+# The preposition among them is refused everywhere, as nobody uses that word otherwise.
 REFUSED = (
     "stands",
     "bears",

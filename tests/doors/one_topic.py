@@ -88,7 +88,7 @@ flows:
         return {name: totals[name] for name in names}
 
     def declare_too(self, *lines):
-        """Beside the flow, whose schema is inferred, one of the same columns declared, into ``silver.declared``."""
+        """Adds to the flow, whose schema is inferred, one with the same columns declared, into ``silver.declared``."""
         kept = json.loads((self.folder / f"lake/_rivermouth/schemas/{self.flow}/00001.json").read_text())
         (self.folder / "kept.json").write_text(json.dumps(kept["schema"]))
         form = "format: {type: json, schema: kept.json}"

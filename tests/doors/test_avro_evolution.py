@@ -95,7 +95,7 @@ def test_a_new_writer_between_old_ones_brings_its_fields_into_the_table(orders):
         (new, [{"sku": "b", "count": 6}], "half"),
     ]
     assert orders.letters() == [(6, "UNKNOWN_SCHEMA", None)]
-    # Another start works with what was kept, whoever comes first.
+    # Another start works with what was kept, whichever writer comes first.
     code, said = orders.run(second(7, "all"), first(8))
     assert (code, "schema evolved" in said) == (0, False)
     assert orders.rows("id", "coupon")[-2:] == [(7, "all"), (8, None)]
@@ -116,7 +116,7 @@ def test_what_is_selected_keeps_its_names_and_holds_its_columns_as_a_schema_grow
     third = {"id": 2, "place": {"city": "Ulm"}, "lines": [], "price": 1.5}
     code, said = orders.run((THIRD, third), second(3, "half"))
     assert code == 0, said
-    # No date is so many days of 64 bits behind another.
+    # No number of days with 64 bits can be added to a date.
     assert "widens" not in said
     assert [(*row[:1], str(row[1]), *row[2:]) for row in orders.rows("id", "day", "coupon", "coupon_2", "price")] == [
         (1, "1970-01-02", "ULM", None, None),

@@ -1,4 +1,4 @@
-"""``checkpoint show``: the checkpoint beside the ledger, read without Spark and without Kafka."""
+"""``checkpoint show``: the checkpoint next to the ledger, read without Spark and without Kafka."""
 
 from __future__ import annotations
 

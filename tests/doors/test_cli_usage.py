@@ -297,7 +297,7 @@ def test_commands_about_flows_say_so_where_only_a_pipeline_is(here, capsys):
 
 
 def test_settings_of_a_pipeline_that_are_named_mean_that_alone(here, capsys):
-    """A project file with flows is beside them, which gives the lake."""
+    """A project file with flows is in the same folder and gives the lake."""
     flows = "flows:\n  a: {topics: [a], format: raw, table: b.c}\n"
     (here / "rivermouth.yml").write_text(f"lake: ./lake\nkafka: {{bootstrap_servers: x:1}}\n{flows}")
     (here / "code.sql").write_text("CREATE MATERIALIZED VIEW v AS SELECT 1 AS a;\n")

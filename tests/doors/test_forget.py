@@ -81,7 +81,7 @@ def done(shop, *arguments):
 
 
 def holding(folder, marker):
-    """Folders below one in whose files a marker stands; of Parquet files in what they hold, whoever reads it."""
+    """Folders below one whose files contain a marker, in their bytes or in the rows of a Parquet file."""
 
     def holds(path):
         if marker.encode() in path.read_bytes():
@@ -191,7 +191,7 @@ def test_no_rewind_and_no_replay_brings_them_back_and_the_audit_sees_who_does(sh
     assert "  problem: erased, and there again: 1 record\n" in out
     assert f"  for example: {shop.topic}-0:6\n" in out
 
-    # A table that is made anew does not get them either.
+    # A table that is created again does not get them either.
     for folder in ("silver", "_rivermouth/ledger"):
         shutil.rmtree(shop.folder / "lake" / folder)
     done(shop, "run", "orders")

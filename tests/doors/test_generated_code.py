@@ -1,4 +1,4 @@
-"""Spark's code for one batch serves the next: what is compiled anew costs more than a small batch itself."""
+"""Spark's code for one batch serves the next: to compile it again costs more than a small batch itself."""
 
 from __future__ import annotations
 

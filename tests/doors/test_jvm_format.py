@@ -16,7 +16,7 @@ from rivermouth.ports.kafka.kafka_produce import produce
 
 @pytest.fixture
 def project(tmp_path, monkeypatch, capsys, broker, topic):
-    """A project with one flow, beside a jar with its deserializer."""
+    """A project with one flow, and a jar with its deserializer in a folder of the project."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SHOP_SECRET", "swordfish")
     (tmp_path / "libs").mkdir()
@@ -42,7 +42,7 @@ def test_each_record_ends_in_the_table_in_the_dead_letters_or_in_a_count(project
     schema = "id bigint NOT NULL, amount decimal(6,2), tags array<string>"
     project.write(flow(schema=schema, config={"secret": "${SHOP_SECRET}"}))
     project.send(b"bean", b"null", b"throw", None, b'{"id": 1, "amount": "1"}', b"avro", b'{"tags": []}')
-    # Beside it, in one process, a flow that meets a record for which the deserializer lacks a class.
+    # Also, in the same process, a flow that meets a record for which the deserializer lacks a class.
     missing = topic()
     text = (project.folder / "rivermouth.yml").read_text()
     form = flow(schema=schema, config={"secret": "${SHOP_SECRET}"})

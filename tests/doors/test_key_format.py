@@ -240,7 +240,7 @@ CONTENT = descriptor_set({"Key": ["int64 id = 1", "string shop = 2"], "Order": [
 
 @pytest.fixture(params=["descriptor", "registry"])
 def protobuf_keys(request, project):
-    """How keys in Protobuf are described, the registry's line in the project, and what stands before each key."""
+    """How keys in Protobuf are described, the registry's line in the project, and the bytes before each key."""
     if request.param == "descriptor":
         yield "descriptor: shop.desc", "", b""
         return

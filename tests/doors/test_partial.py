@@ -140,7 +140,7 @@ def test_late_records_fill_what_newer_ones_left_out(say, send, tmp_path):
     code, out, err = say(sink, "dead-letters", "replay", "orders", most=1000)
     assert code == 0, err
     assert rows(tmp_path) == [(1, 12, "f", 5, 1), (2, 500, "e", 4, 8), (3, 35, "d", 7, 5)]
-    # A truncation takes from a row what is older; a tombstone stands behind the newest record of its key.
+    # A truncation takes from a row what is older; a tombstone comes after the newest record of its key.
     send({"id": 0, "op": "T", "seq": 4}, 3, {"id": 3, "v": 36, "seq": 6}, {"id": 3, "tag": "g", "seq": 8})
     assert say(sink, "run", most=1000)[0] == 0
     assert rows(tmp_path) == [(1, None, None, 5, 1), (2, None, "e", 4, 8), (3, None, "g", 8, 16)]

@@ -1,4 +1,4 @@
-"""Ways in which people break a project file: each is told in whole, as it stands in ``tests/data/projects``."""
+"""Ways in which people break a project file: each message is checked in whole, as in ``tests/data/projects``."""
 
 from __future__ import annotations
 

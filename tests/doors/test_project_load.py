@@ -1,4 +1,4 @@
-"""What a project file means, where each field stands, and what the environment adds."""
+"""What a project file means, where each field is, and what the environment adds."""
 
 from __future__ import annotations
 

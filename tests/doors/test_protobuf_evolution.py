@@ -98,8 +98,8 @@ def test_a_new_writer_between_old_ones_brings_its_fields_into_the_table(shop):
     assert shop.totals("undeclared_fields", flow="pinned") == {"undeclared_fields": 2}
     assert "pinned: undeclared fields: number 3 (1 record), number 9 (1 record) in a sample of the records" in said
     assert shop.totals("undeclared_fields") == {"undeclared_fields": 0}
-    # Another start works with what was kept, whoever comes first. What nobody knew is tried again by itself, by the
-    # flow's policies: its fields become columns.
+    # Another start works with what was kept, whichever writer comes first. What nobody knew is tried again by itself,
+    # by the flow's policies: its fields become columns.
     assert shop.id_of(THIRD) == 3
     code, said = shop.run(first(7))
     assert (code, "schema evolved: version 2 adds column note string" in said) == (0, True), said

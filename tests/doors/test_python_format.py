@@ -104,7 +104,7 @@ def test_each_record_ends_in_the_table_in_the_dead_letters_or_in_a_count(project
     project.send(order(id=5, amount="-9999.99"))
     code, text = project.say("run", "--output", "json")
     assert code == 0, text
-    # What a function says stands in the dead letter, and nowhere else.
+    # What a function says is in the dead letter, and nowhere else.
     assert "secret-1" not in text
     assert [(at, number, str(amount), said) for at, number, amount, said in project.rows("kafka_offset", *COLUMNS)] == [
         (0, 1, "1.50", f"{project.topic} b'k' [('h', b'\\x00'), ('h', None)]"),

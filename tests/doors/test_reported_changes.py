@@ -71,7 +71,7 @@ class Reported(OneTopic):
 
 @pytest.fixture
 def reported(tmp_path, monkeypatch, capsys, broker, topic, spark):
-    """A project over the messages of a folder, the first of which are sent and carried."""
+    """A project over the messages of a folder; the first ones are sent and written."""
 
     def reported(number):
         monkeypatch.chdir(tmp_path)

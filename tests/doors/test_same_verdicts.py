@@ -111,7 +111,7 @@ def test_a_run_makes_of_the_same_records_what_the_verdicts_say(
     counts = {each.flow: each.counts for each in project.run()}
     for name, found in verdicts.items():
         assert {each.record for each in found} == {*range(len(records[name]))}
-        # A record of several rows is counted as so many where it is exploded.
+        # Where a record is exploded, each of its rows is counted.
         of_records = {each.record: each.verdict for each in found}
         counted = [each.verdict for each in found] if "explode" in flows[name] else [*of_records.values()]
         run = counts[name]

@@ -377,7 +377,7 @@ def test_two_that_keep_at_once_get_one_schema(shop):
 
 
 class Late(LocalFiles):
-    """Files of which the first look tells none."""
+    """Files that the first look does not list."""
 
     def __init__(self, _files):
         self._looks = 0

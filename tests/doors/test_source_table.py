@@ -205,7 +205,7 @@ def test_what_keeps_a_flow_from_its_source(shop, spark):
     shop.send(*[a(number, 1) for number in range(10)])
     assert shop.say("run", "raw", "orders")[0] == 0
     bronze = shop.folder / "lake/bronze/orders"
-    # Whoever deletes rows of bronze has to say so to its flow; until then nobody reads it.
+    # A user who deletes rows of bronze has to say so to its flow; until then nobody reads it.
     spark.sql(f"DELETE FROM delta.`{bronze}` WHERE kafka_offset < 3")
     shop.send(a(10, 1))
     assert "[LEDGER_VOID] table " in shop.say("run", "orders")[2]

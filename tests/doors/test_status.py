@@ -61,7 +61,7 @@ class Lake:
         ledger.keep(LedgerPosition(entry, version, counts, report))
 
     def two_batches(self, pair, topic, next_offsets, topic_id=None):
-        """A table with the entries 0 to 2; the last one's counts are kept beside it."""
+        """A table with the entries 0 to 2; the last one's counts are kept in the side file."""
         name = pair[0].name
         ids = {topic: topic_id}
         entries = [first_entry(name, {topic: dict.fromkeys(next_offsets, 0)}, ids)]
@@ -86,7 +86,7 @@ def lake(tmp_path, broker):
 
 @pytest.fixture
 def filled(broker, topic):
-    """Makes a topic with so many records in each partition."""
+    """Makes a topic with the given number of records in each partition."""
 
     def make(*counts):
         name = topic(partitions=len(counts))

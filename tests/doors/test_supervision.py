@@ -160,7 +160,7 @@ def family_of(name):
 
 
 def test_children_that_lost_their_jvm_are_found_again_by_their_family(monkeypatch):
-    """So many at a time as before, with smaller batches; one whose topic is gone by then has not failed."""
+    """As many at a time as before, with smaller batches; one whose topic is gone by then has not failed."""
     topics, side, most, limits = [f"t{number:02}" for number in range(20)], [], [], {}
     first = []
 

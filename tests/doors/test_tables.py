@@ -319,7 +319,7 @@ def test_optimize_and_vacuum_lose_nothing_and_the_flows_go_on(full):
     assert [each["operation"] for each in described["reports"]] == ["vacuum", "vacuum", "optimize", "optimize"]
     assert described["reports"][0] == orders
     assert dt.datetime.fromtimestamp(described["vacuumed_at"], dt.UTC).isoformat()[:23] == orders["at"][:23]
-    # The newest entry of the ledger stands behind all this.
+    # The newest entry of the ledger comes after all this.
     for flow in full.json("status", "orders", "keyed")[0]["flows"]:
         assert (flow["code"], flow["lag"], flow["totals"]["consumed"]) == (None, 0, 8)
     full.send(value(8), value(9, "-2"))
@@ -391,6 +391,6 @@ def test_a_flow_orders_its_rows_by_what_it_names(shop):
         (shop.folder / "lake/bronze/orders/_delta_log/00000000000000000002.json").read_text().splitlines()[0]
     )
     assert info["commitInfo"]["operationParameters"]["zOrderBy"] == '["kafka_partition"]'
-    # By hand with another column, of which the table keeps no statistics.
+    # By hand with another column, for which the table keeps no statistics.
     code, _, err = shop.say("tables", "optimize", "raw", "--zorder", "kafka_topic")
     assert (code, err.split()[0]) == (1, "[OPTIMIZE_REFUSED]")

@@ -93,7 +93,7 @@ class Terminal:
         return said
 
     def json(self, *arguments, code=0):
-        """The same as JSON, each line of which prints."""
+        """The same as JSON; each line can be printed."""
         lines = self.say(*arguments, "--output", "json", code=code).splitlines()
         assert all(line.isprintable() for line in lines)
         return [json.loads(line) for line in lines]

@@ -221,7 +221,7 @@ THEIRS = (
     *("_condition_", "_row_commit_version", "deletionVectorId", "value", "key", "s", "t", "source", "target", "_file"),
 )
 DELETES = {"keys": ["id"], "sequence_by": "seq", "apply_as_deletes": "op = 'D'"}
-# Of each flow: what else it has, and of which of these names its columns are; None for all that it can have.
+# For each flow: what else it has, and which of these names its columns have; None for all that it can have.
 NAMED_LIKE_THEIRS = {
     "upsert": ({"sink": {"type": "upsert", **DELETES}}, None),
     "paths": ({"sink": {"type": "upsert", **DELETES}}, ["filePath", "rowIndexCol"]),

@@ -1,4 +1,4 @@
-"""VARIANT columns of the format json, from a topic into tables that Spark reads: appended, grown beside, merged."""
+"""VARIANT columns of the format json, from a topic into tables that Spark reads: appended, with new columns, merged."""
 
 from __future__ import annotations
 

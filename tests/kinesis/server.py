@@ -130,7 +130,7 @@ def _answers(server: Kinesis) -> bool:
 
 @dataclass
 class Gate:
-    """What stands before a server, and how it answers in its place.
+    """What is in front of a server, and how it answers in its place.
 
     Attributes:
         url: Its address.

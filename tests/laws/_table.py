@@ -65,7 +65,7 @@ def log_of(chance, histories, ops, make, *, sequences, truncations=0.0, tombston
     ``ops`` are drawn from, with a tombstone for each in ``tombstones``; ``truncations`` is how likely a record is one.
     """
     partitions = chance.choice((1, 2, 3))
-    # Whoever sends tombstones sends all records of a key to one partition, as Kafka's own partitioner does.
+    # A producer of tombstones sends all records of a key to one partition, as Kafka's own partitioner does.
     faithful = {h: tombstones > 0 and chance.random() < 0.7 for h in range(histories)}
     steps = [h for h in range(histories) for _ in range(chance.randint(1, 9))]
     chance.shuffle(steps)

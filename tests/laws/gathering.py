@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 
 
 def gathered(strategy, number):
-    """So many examples of a strategy, the same in each run with the same seed."""
+    """A number of examples of a strategy, the same in each run with the same seed."""
     found = []
 
     @settings(max_examples=number, suppress_health_check=list(HealthCheck))

@@ -1,4 +1,4 @@
-"""Whoever writes first, the table comes to the same columns, and they hold all that fastavro reads of every record."""
+"""Whichever writer is first, the table gets the same columns, and they hold all that fastavro reads of every record."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def decimals(precision, scale):
     return kind, st.integers(-(10**precision) + 1, 10**precision - 1).map(lambda it: Decimal(it).scaleb(-scale))
 
 
-# Of each field the types that writers have of it: numbers of which Delta has a type that holds all.
+# For each field the types that writers have of it: numbers, where Delta has a type that holds all of them.
 KINDS = {
     "whole": [("int", INTS), ("long", LONGS)],
     "real": [("float", FLOATS), ("double", st.floats(allow_nan=False))],
@@ -130,7 +130,7 @@ def any_order_makes_the_same_columns(interpreted, registry, scene):  # noqa: F81
 
 
 def in_order(declared):
-    """A type with the fields of its structs in the order of their names, and nothing beside types."""
+    """A type with the fields of its structs in the order of their names, and nothing but types."""
     match declared:
         case T.StructType():
             fields = sorted((each.name, in_order(each.dataType)) for each in declared)

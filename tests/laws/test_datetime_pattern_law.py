@@ -120,7 +120,7 @@ def texts(draw):
 
 
 def instant(micros):
-    """What Spark found; None where there is nothing, or a year of which Python knows none."""
+    """What Spark found; None where there is nothing, or a year that Python does not know."""
     try:
         return None if micros is None else dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=micros)
     except OverflowError:

@@ -77,7 +77,7 @@ TOPICS = st.dictionaries(st.sampled_from("abc"), st.tuples(st.sampled_from(["one
 
 
 def a_broken_flow(topics):
-    """Topics made anew, partitions that are missing, logs that were cut or have a gap, all at once."""
+    """Topics created again, partitions that are missing, logs that were cut or have a gap, all at once."""
     stood = {topic: {p: part[0] for p, part in parts.items()} for topic, (_id, parts) in topics.items()}
     needed = {t: {p: min(part[:2]) for p, part in parts.items()} for t, (_id, parts) in topics.items()}
     there = {t: {p: part for p, part in parts.items() if part[4]} for t, (_id, parts) in topics.items()}

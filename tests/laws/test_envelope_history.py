@@ -1,6 +1,6 @@
 """The change messages of other projects' tests as a history: every version of each key, against plain Python.
 
-What each message says of its rows stands in ``expected.jsonl``; keys, places and the fold are told here anew.
+What each message says of its rows is in ``expected.jsonl``; keys, places and the fold are computed here once more.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ GROWING = st.fixed_dictionaries(
         "half": NUMBERS,
     },
 )
-# What is computed, and of which column it holds the type: half of a decimal is no double, and no date is that far off.
+# What is computed, and the column whose type it holds: half of a decimal is no double, and no date is that far off.
 COMPUTED = {
     "a + 1 AS next": None,
     "e.y AS text": None,
@@ -238,7 +238,7 @@ def test_what_is_rescued_is_what_alone_would_be_refused(spark):
 
 
 def expected(raw, schema):
-    """The columns and what stands beside them; REFUSED; None where the oracle cannot say."""
+    """The columns, and by pointer the values in no column; REFUSED; None where the oracle cannot say."""
     try:
         members = read(raw.decode("utf-8"))
         json.dumps(members, ensure_ascii=False).encode("utf-8")

@@ -59,7 +59,7 @@ SCRAPS = st.lists(st.sampled_from(["[", "]", "{", "}", ",", '"', "\\", ":", " ",
 
 
 def exploded(spark, values):
-    """By value: None where its elements cannot be told apart, else each with whether it is a row."""
+    """By value: None where it cannot be split into elements, else each element with whether it is a row."""
     split = explode.split(frame(spark, values), FLOW)
     rows = FORMAT.decode(split).select(names.OFFSET, names.POSITION, names.VALUE, names.DECODED).collect()
     found = {offset: [] for offset in range(len(values))}
@@ -95,7 +95,7 @@ def test_python_finds_the_same_elements(spark, number):
         try:
             elements = json.loads(text)
         except ValueError:
-            # Whatever stands there, each element is a part of it, in its place.
+            # Whatever the value is, each element is a part of it, in its place.
             rest = text
             for element, _decoded in found or []:
                 assert element.decode() in rest

@@ -143,7 +143,7 @@ def test_the_table_is_what_the_log_comes_to(case, histories, chance, spark, tmp_
     if tracked:
         sink["track_history_columns"] = ["c"]
     table = Table(spark, tmp_path, **sink)
-    # Where a tombstone stands is a matter of what came before it.
+    # The place of a tombstone depends on what came before it.
     log = log_of(chance, histories, truncates=truncates, tombstones=in_order)
     arriving = log if in_order else chance.sample(log, len(log))
     for batch in batches_of(arriving, chance, 2 if histories == SHORT else chance.randint(3, 4), again=0):

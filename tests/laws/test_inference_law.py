@@ -41,7 +41,7 @@ TEXTS = st.sampled_from(
 
 
 class Written(str):
-    """JSON that stands for itself."""
+    """A text that is JSON already."""
 
     __slots__ = ()
 
@@ -194,7 +194,7 @@ def has_void(declared):
 
 
 def topics_of(number, number_of_doubles, number_of_times):
-    """Values of so many small topics, each with those that come later."""
+    """Values of a number of small topics, each with those that come later."""
     topics = gathered(st.lists(VALUES, min_size=2, max_size=6), number)
     # Of doubles and times comes what they do not keep.
     topics += [["0.5", *more] for more in gathered(st.lists(NUMBERS, min_size=2, max_size=6), number_of_doubles)]

@@ -371,7 +371,7 @@ FITTING = {
 
 @st.composite
 def documents(draw):
-    """Documents of which most fields fit, with twins, foreign fields and blanks."""
+    """Documents where most fields fit, with twins, foreign fields and blanks."""
     names = draw(st.lists(st.sampled_from([*FITTING, "foreign"]), max_size=5))
     pairs = [f'"{name}":{draw(BLANK)}{draw(FITTING.get(name, NESTED))}' for name in names]
     if draw(st.integers(0, 9)):
@@ -406,7 +406,7 @@ KINDS = ("fitting", "wild", "broken")
 REFUSING = ((documents(), 1500, 300), (wild(), 2500, 500), (broken(), 1500, 20))
 # Whether doubles and timestamps have to keep each digit.
 EXACTLY = (*zip(REFUSING, (False, False, True), strict=True), (REFUSING[0], True))
-# So many times as many in the law of many.
+# The law of many has this many times as many.
 SHORTER = 4
 MIXED, FEW_MIXED = documents() | wild() | broken(), 200
 

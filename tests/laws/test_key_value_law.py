@@ -94,7 +94,7 @@ class Reader:
         return text
 
     def plain(self, text, *signs):
-        """What stands before the first of these texts, a line end or a quote."""
+        """The text before the first of these texts, a line end or a quote."""
         ends = [text.find(sign) for sign in (*signs, "\r", "\n") if sign in text]
         end = min(ends, default=len(text))
         if self.quote is not None and self.quote in text[:end]:

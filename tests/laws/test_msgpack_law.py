@@ -67,7 +67,7 @@ FITTING = {
 
 @st.composite
 def maps(draw):
-    """Packed maps of which most fields fit, with foreign ones."""
+    """Packed maps where most fields fit, with foreign ones."""
     names = draw(st.lists(st.sampled_from([*FITTING, "foreign"]), max_size=4, unique=True))
     found = {name: draw(FITTING.get(name, VALUES) if draw(st.integers(0, 9)) else VALUES) for name in names}
     try:

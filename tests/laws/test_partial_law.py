@@ -72,7 +72,7 @@ def fold(records, brings, *, sequenced, unknown=None):
 
 
 def _placed(records):
-    """Each with its place: a tombstone stands behind the greatest of its key before it, a truncation before equals."""
+    """Each with its place: a tombstone is behind the greatest of its key before it, a truncation before equals."""
     best = {}
     for each in records:
         if each.op == "truncate":

@@ -1,4 +1,4 @@
-"""Whoever writes first, the table comes to the same columns, and they hold what google.protobuf reads of every record.
+"""Whichever writer is first, the table gets the same columns, and they hold what google.protobuf reads of every record.
 
 That is its JSON view, by the descriptor of the record's writer.
 """
@@ -30,7 +30,7 @@ from rivermouth.schemas.evolution import FIELD_NUMBER, GROWN
 from rivermouth.spec import Evolution
 
 WHOLE = ("int32", "sint32", "sfixed32", "uint32", "int64", "fixed64", "uint64")
-# Of each field, by its number, what writers have of it: numbers of which Delta has a type that holds all.
+# For each field, by its number, the types that writers have of it: numbers, where Delta has a type that holds all.
 KINDS = {
     1: [*WHOLE, *(f"optional {kind}" for kind in WHOLE)],
     2: ["float", "double", "optional float"],

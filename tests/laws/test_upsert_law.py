@@ -62,7 +62,7 @@ def fold(records, *, sequenced):
 
 
 def _with_sequences(records):
-    """A tombstone stands where the newest record of its key before it stands."""
+    """A tombstone has the place of the newest record of its key before it."""
     best = {}
     told = []
     for each in records:

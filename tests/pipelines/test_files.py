@@ -267,7 +267,7 @@ def test_a_new_column_is_in_the_schema_from_the_next_start_on(folder):
 
 
 def test_new_columns_that_a_query_cannot_keep_stop_it(spark, folder):
-    """Parquet's reader passes over columns without a word; so does failOnNewColumns stop while a query goes on."""
+    """Parquet's reader passes over columns silently; so does failOnNewColumns stop while a query goes on."""
     _columns(spark).coalesce(1).write.parquet(str(folder.path / "one"))
     goes_on = folder.stream({"format": "parquet"})
     frame = _columns(spark).selectExpr("*", "id AS more")

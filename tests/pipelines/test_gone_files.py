@@ -1,4 +1,4 @@
-"""Files that are gone between the plan of a batch and its rows are told, and never left out without a word."""
+"""Files that are gone between the plan of a batch and its rows are reported, and never left out silently."""
 
 PYTHON = """
 from pyspark import pipelines as dp

@@ -1,4 +1,4 @@
-"""A fitness tracker's events from Kafka, in Python and SQL, through two pipelines of which one reads the other."""
+"""A fitness tracker's events from Kafka, in Python and SQL, through two pipelines; one reads the other."""
 
 import json
 import shutil

@@ -52,7 +52,7 @@ CREATE MATERIALIZED VIEW whole AS SELECT count(*) AS n, sum(amount) AS total FRO
 CREATE MATERIALIZED VIEW by_count REFRESH POLICY INCREMENTAL AS SELECT n, count(*) AS names FROM by_name GROUP BY n;
 """
 FEW = ("united", "joined", "by_name", "newest", "above", "both", "by_count")
-"""Views of which each has something that no other has."""
+"""Views that each have something that no other has."""
 FEWEST = ("joined", "by_name")
 """A view that appends rows, and one that computes groups."""
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("amount", pa.int64())])

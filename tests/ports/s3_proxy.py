@@ -23,7 +23,7 @@ class S3Proxy(Proxy):
 
     Attributes:
         requests: Method and path of each request, in their order.
-        busy: So many of the next requests are answered with 503.
+        busy: How many of the next requests are answered with 503.
         refused: How many were answered so.
         holds_back: A PUT whose path ends so is held until ``let_go``; empty for none.
         held: Set once such a PUT has come.

@@ -31,7 +31,7 @@ class SchemaRegistry:
         url: Where it is.
         asked: How often each path was asked for.
         fault: What the next answers are instead: slow, dripping, oversized, or one of ``_faulty``.
-        faults: So many answers have the fault.
+        faults: How many answers have the fault.
 
     Args:
         login: Whether it asks for ``USERNAME`` and ``PASSWORD``.
@@ -90,7 +90,7 @@ class SchemaRegistry:
         return list(self._subjects)
 
     def order(self, fault: str, times: int = 1 << 30) -> None:
-        """The next answers, so many, are of this fault."""
+        """The next answers, ``times`` of them, have this fault."""
         self.fault, self.faults = fault, times
 
     def _answer(self, handler: Any, serve: Any) -> None:

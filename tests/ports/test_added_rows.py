@@ -32,7 +32,7 @@ def test_they_are_those_that_delta_reads(spark, tmp_path):
     assert ids(behind(1)) == [*range(20, 30)]
     assert ids(behind(0)) == [*range(10, 30)]
     assert ids(behind("no commit")) == [*range(30)]
-    # A file of which rows were marked as gone counts as added again, with the rows that are left.
+    # A file where rows were marked as gone counts as added again, with the rows that are left.
     table = DeltaTable.forPath(spark, location)
     table.delete("`an id` IN (15, 25)")
     assert ids(behind(1)) == [number for number in range(10, 30) if number not in {15, 25}]

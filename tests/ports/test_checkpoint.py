@@ -50,7 +50,7 @@ def test_it_agrees_with_a_ledger_that_stands_where_it_stands_unless_a_decision_m
     assert found.agrees_with(begun)
     assert found.agrees_with(entry)
     assert not found.agrees_with(entry.after_batch({"t": {0: (500, 501)}}, Counts(), {}))
-    # The topic was made anew before the planned batch was written: offset 0 is that of another record.
+    # The topic was created again before the planned batch was written: offset 0 is that of another record.
     anew = replace(begun, number=1, kind="decision", decisions=(Decision("new_epoch", 1, "t", {0: (0, 0)}),))
     for later in (anew, anew.successor("replay", Counts()), anew.after_batch({"t": {0: (0, 500)}}, Counts(), {})):
         assert not found.agrees_with(later)

@@ -101,7 +101,7 @@ def test_a_jvm_that_left_nothing_usable_changes_nothing(left, archives):
         if left:
             Path(options.split('"')[1]).write_text(left)
     assert [path for path in archives.iterdir() if path.is_dir()] == []
-    # A file that no JVM understands is passed over without a word.
+    # A file that no JVM understands is passed over silently.
     assert len(run_java(class_archive.java_options(java.find())).split()) == 1
 
 

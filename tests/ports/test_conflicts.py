@@ -33,7 +33,7 @@ def by_another(spark, location):
 
 @pytest.fixture
 def come_second(spark, location, monkeypatch):
-    """Appends to the table as it stands, and somebody else's append comes first."""
+    """Appends to the table as it is, and somebody else's append comes first."""
     honest = delta_transaction._without_footers
 
     def written(*arguments):

@@ -63,7 +63,7 @@ def found(archive):
 
 
 def ended_at(archive, rows, changes):
-    """Whether a batch that ends before so many changes of files is there once; False where it has fewer."""
+    """Whether a batch that ends before ``changes`` changes of files is there once; False where it has fewer."""
     assert add(LocalFiles(), archive, rows.where("id = 1"), "first") == 1
     try:
         add(EndingFiles(changes), archive, rows.where("id > 1"), "second")
@@ -158,7 +158,7 @@ def test_in_a_bucket_a_batch_that_was_decided_is_completed(spark, bucket):
     listed = listed_files(files, archive.location)
     assert listed == ["kind=x/orders-0000000000-00000.zstd.parquet", "kind=y/orders-0000000000-00001.zstd.parquet"]
     assert sorted(row["id"] for row in spark.read.parquet(archive.location).collect()) == [1, 2, 3]
-    # Some stores keep folders of which all files are gone.
+    # Some stores keep folders whose files are all gone.
     assert [each for each in files.names(archive.location) if each != "_staged"] == [MANIFESTS, "kind=x", "kind=y"]
     assert add(files, archive, rows.where("id = 1"), "second") == 1
     assert sorted(row["id"] for row in spark.read.parquet(archive.location).collect()) == [1, 1, 2, 3]

@@ -138,7 +138,7 @@ def test_parents_are_read_to_their_end_before_their_children(server, stream):
         {"1": ["low"], "2": ["high"]},
         {"3": ["merged"]},
     ]
-    # What was planned gives the same again, also the first batch, whose beginning Spark asks for anew.
+    # What was planned gives the same again, also the first batch, whose beginning Spark asks for once more.
     assert [read(options, batch) for batch in [(reader(options).initialOffset(), first[1]), *batches]] == [
         {"0": ["1", "2"]},
         {"0": ["3"]},

@@ -31,7 +31,7 @@ def endpoint():
 
 @pytest.fixture(scope="module")
 def address(endpoint, tmp_path_factory):
-    """Of a listener that lets in whoever has a token of the endpoint's."""
+    """Of a listener that lets in every client with a token of the endpoint."""
     folder = tmp_path_factory.mktemp("tokens")
     keys = endpoint.write_keys(folder / "keys.json")
     plain, tokens, controller = free_ports(3)

@@ -20,7 +20,7 @@ AGGREGATES = {
     "total": Aggregate("sum", "CASE WHEN id > 10 THEN CAST(id AS INT) END"),
     "named": Aggregate("count_each", "CASE WHEN id % 2 = 0 THEN array('n', concat('\\n', id % 5), NULL) END"),
 }
-# A code of a row has no room for so many: these go Spark's own way.
+# The code of a row has no room for all these: they go Spark's own way.
 MANY = AGGREGATES | {f"c{number}": Aggregate("count_if", f"id = {number}") for number in range(70)}
 
 

@@ -1,4 +1,4 @@
-"""Frames that were analysed once: what they give for each batch's rows is what they would give built anew."""
+"""Frames that were analysed once: what they give for each batch's rows is what new ones would give."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def test_bytes_of_others_are_no_flood_of_questions(spark, registry):
         "the schema registry was not asked for the id 1299: it had none of 100 others within 10 s",
     )
     assert registry.asked.total() == 101
-    # What is known serves on; who begins anew asks again.
+    # What is known serves on; a new start asks again.
     assert verdict(ours, number) is None
     assert verdict(decoder(spark, registry), 1299) == (
         "UNKNOWN_SCHEMA",

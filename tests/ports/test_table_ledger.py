@@ -108,7 +108,7 @@ def test_a_restore_of_which_nobody_knows_what_it_left_goes_on_at_the_earliest(pa
 
 
 def test_after_a_restore_each_partition_is_named_whose_rows_went(log, ledger):
-    """Also those that the restored version did not know yet, and those of which a new epoch has begun since."""
+    """Also those that the restored version did not know yet, and those with a new epoch since."""
     grown = THIRD.after_batch({"t": {1: (0, 4)}, "u": {0: (3, 8)}}, Counts(), {"t": "id", "u": "id-u"})
     anew = replace(
         grown, number=4, kind="decision", next_offsets={"t": {0: 9, 1: 0}, "u": {0: 8}}, epochs={"t": {1: (4,)}}

@@ -119,7 +119,7 @@ def test_it_shows_what_was_there_at_the_last_look(scene, spark):
 
 
 def test_what_the_table_does_not_hold_any_more_is_not_taken_for_nothing(scene, spark):
-    """It was made anew, and is not where it was before: whoever was ahead of it has to wait."""
+    """It was created again, and is not where it was before: a flow that was ahead of it has to wait."""
     with pytest.raises(SourceBehind) as caught:
         source_of(scene, spark).batch(spark, {scene.topic: {0: (30, 33), 1: (30, 40)}})
     assert str(caught.value) == (

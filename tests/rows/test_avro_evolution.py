@@ -91,7 +91,7 @@ def test_a_writers_new_fields_become_columns_and_its_wider_numbers_wider_ones(sp
     found = table.outcomes(late, old, late[:-1], None)
     assert [each.data for each in found] == [NEW_ROW, OLD_ROW, None, None]
     assert (found[2].reason, found[2].field) == ("TRUNCATED", "more")
-    # What came and what is declared beside it hold what they held, whoever of them comes first.
+    # What came and what is declared next to it hold what they held, whichever of them comes first.
     third = record(
         *((f["name"], f["type"]) for f in V2["fields"][:2]), ("place", CITY), ("items", V2["fields"][3]["type"])
     )
@@ -233,7 +233,7 @@ def test_what_a_writer_lacks_is_as_avro_says_or_null_or_stops_the_flow(spark, re
         ("SCHEMA_MISMATCH", "tag"),
     ]
     assert strict.suspects(*values) == [True, True]
-    # Behind what refuses the record stands what stops the flow.
+    # What stops the flow comes after what refuses the record.
     assert strict.stops(*values) == [(0, "FIELD_MISSING", "need"), (1, "FIELD_MISSING", "need")]
 
 
@@ -349,7 +349,7 @@ def test_a_writer_that_is_no_record_and_one_that_is_not_there_make_nothing_grow(
 
 
 def test_records_that_hold_each_other_more_often_than_can_be_counted_are_no_column(spark, registry):
-    """Each holds the next one twice, 30 deep; whoever may register a schema can write that."""
+    """Each holds the next one twice, 30 deep; anyone who may register a schema can write that."""
     kind = record(("x", "int"), name="W30")
     for number in reversed(range(30)):
         kind = record(("a", kind), ("b", kind["name"]), name=f"W{number}")

@@ -95,7 +95,7 @@ FEW_GROUPS = ("debezium customers", "canal upper", "maxwell", "ogg upper")
 
 def test_messages_of_each_format_are_told_as_they_were_read_by_hand(spark, groups):
     messages = expectations()
-    assert len(messages) == 482 - 8  # of which 8 are keys
+    assert len(messages) == 482 - 8  # 8 of them are keys
     assert read_otherwise(spark, {name: groups[name] for name in FEW_GROUPS}, messages) == ([], 8 + 4 + 58 + 2)
 
 
@@ -651,7 +651,7 @@ VALUES = [
 
 
 BLOCK_OF_TEXT = {"fields": [{"field": "after", "fields": [{"field": "s", **DECIMAL}]}]}
-# What Debezium's format makes of events, beside rows that fit: operation, or the reason and field.
+# What Debezium's format makes of events, besides rows that fit: operation, or the reason and field.
 EVENTS = [
     ({"ts_ms": 1}, "skip"),
     ({"schema": {"type": "struct"}, "payload": {"ts_ms": 1}}, "skip"),

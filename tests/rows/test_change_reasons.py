@@ -1,4 +1,4 @@
-"""What is said of changes and rows of Kafka Connect that do not fit: what stands there, and what would fit."""
+"""What is said of changes and rows of Kafka Connect that do not fit: what they have, and what would fit."""
 
 from __future__ import annotations
 

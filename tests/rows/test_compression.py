@@ -1,4 +1,4 @@
-"""Compressed values: what comes out is what went in, and whatever else stands there is refused."""
+"""Compressed values: what comes out is what went in, and everything else is refused."""
 
 from __future__ import annotations
 

@@ -228,7 +228,7 @@ def test_losses_of_one_topic_are_one_decision():
 
 
 def test_the_hint_names_all_that_has_to_be_decided():
-    """Two topics made anew, one that was cut, one with a gap: one command settles them, whatever is typed first."""
+    """Two topics created again, one that was cut, one with a gap: one command decides all, whatever is typed first."""
     topics = ["a", "b", "c", "d"]
     entry = first_entry("shop", {topic: {0: 10} for topic in topics}, dict.fromkeys(topics, "one"))
     first, end = {topic: {0: 0} for topic in topics}, {topic: {0: 50} for topic in topics}

@@ -63,7 +63,7 @@ ARRAYS = {
     b"[]": [(exploding.NONE, "dropped")],
     b" [ ] ": [(exploding.NONE, "dropped")],
     None: [(exploding.WHOLE, "dropped")],
-    # Whose elements cannot be told apart.
+    # Values that cannot be split into elements.
     b"[": [(exploding.WHOLE, "dead_letter")],
     b'[{"id": 1}': [(exploding.WHOLE, "dead_letter")],
     b'[{"id": 1},]': [(exploding.WHOLE, "dead_letter")],

@@ -304,7 +304,7 @@ def test_what_does_not_fit_columns_of_all_types_is_refused_with_field_and_kind(s
     assert wrong == []
 
 
-# Each alone in its schema, which the one above has beside each other.
+# Each alone in its schema; the schema above has them together.
 ALONE = {"decimal(10,2)", "string"}
 
 

@@ -179,7 +179,7 @@ REFUSED = [
     ("Timestamp", b"\x0a\x02\x10\x01", "FIELD_TYPE", "x", NANOS),
     ("Timestamp", b"\x0a\x06\x10" + varint(10**9), "FIELD_TYPE", "x", YEARS),
     ("Timestamp", b"\x0a\x07\x08" + varint(253402300800), "FIELD_TYPE", "x", YEARS),
-    # What stands in the place of a message with a meaning of its own was another message.
+    # What is in the place of a message with a meaning of its own was another message.
     ("Timestamp", b"\x0a\x03\x0a\x01a", "FIELD_TYPE", "x", WIRE),
     ("repeated Timestamp", b"\x0a\x03\x0a\x01a", "FIELD_TYPE", "x[]", WIRE.replace("x", "x[]", 1)),
     ("Int64Value", b"\x0a\x03\x0a\x01a", "FIELD_TYPE", "x", WIRE),

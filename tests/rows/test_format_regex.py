@@ -66,7 +66,7 @@ def test_groups(spark):
         (form("(?<a>x)?"), b"", Outcome({"a": None})),
         (form("(?<a>x)?", "a string NOT NULL"), b"", missing),
         (form(r"(?<a>.) \k<a>"), "😀 😀".encode(), Outcome({"a": "😀"})),
-        # No half of a character is matched, of which no text could be made.
+        # No half of a character is matched, as no text could be made of it.
         (form(r"(?<a>[\ud83d]?).*"), "😀".encode(), Outcome({"a": ""})),
         (form(r"(?<a>\ud83d).*"), "😀".encode(), NO_MATCH),
         (form(r"(?<a>[^x]\B).*"), "😀".encode(), Outcome({"a": "😀"})),

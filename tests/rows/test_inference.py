@@ -304,7 +304,7 @@ def test_a_small_partition_among_large_ones_is_looked_at_from_its_beginning():
 
 
 PLANTED = 1000
-# The field of a record: of every thousand records each has one, somewhere, or so many records in a row have the same.
+# The field that a record has, one of a thousand: each record has its own, or ten records in a row have the same.
 PLANS = {
     "by chance": lambda offset, partition: random.Random(offset * 8 + partition).randrange(PLANTED),
     "in turns": lambda offset, _partition: offset % PLANTED,

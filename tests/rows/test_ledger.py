@@ -12,7 +12,7 @@ from rivermouth.domain.ledger import ledger, offset_ranges
 from rivermouth.domain.ledger.ledger import Counts, Decision, Entry, first_entry
 from rivermouth.errors import LedgerTooNew, LedgerUnreadable
 
-# Each was written once by its format. Never change a golden file: a new format gets a new one beside it.
+# Each was written once by its format. Never change a golden file: a new format gets a new one next to it.
 GOLDEN = Path(__file__).parent.parent / "data" / "ledger"
 
 ENTRY = Entry(

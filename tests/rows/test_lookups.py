@@ -307,7 +307,7 @@ flows:
 
 
 def add_customers(spark, folder, number):
-    """So many rows are appended to the table of the lookup; returns the flow."""
+    """Appends a number of rows to the table of the lookup; returns the flow."""
     rows = spark.range(number).selectExpr("id AS customer_id", "'Ada' AS name", "'gold' AS tier")
     rows.coalesce(1).write.format("delta").mode("append").save(f"{folder}/lake/silver/customers")
     spec = {**project(lookup()), "lake": f"{folder}/lake"}

@@ -174,7 +174,7 @@ def one(kind):
 
 @pytest.mark.parametrize(("kind", "value", "expected"), FIT)
 def test_what_fits_is_there_as_it_was(kind, value, expected):
-    # Beside others, and where some have none.
+    # Next to others, and where some have none.
     for column in ([value], [value, None], [None, value, value]):
         found = python_values.rows([{"x": each} for each in column], one(kind))
         assert found.type == python_values.arrow_type(one(kind))

@@ -87,7 +87,7 @@ def in_python(value):
 
 
 def same(one, other):
-    """The same bytes, or the same JSON: samples are written anew."""
+    """The same bytes, or the same JSON: samples are written again."""
     return one == other or json.loads(one, object_pairs_hook=list) == json.loads(other, object_pairs_hook=list)
 
 

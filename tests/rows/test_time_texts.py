@@ -1,4 +1,4 @@
-"""Which instant a text says: one table for our reader of JSON, for the SQL beside it, and for formats of text."""
+"""Which instant a text says: one table for our reader of JSON, for the SQL next to it, and for formats of text."""
 
 from __future__ import annotations
 

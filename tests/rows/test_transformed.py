@@ -1,4 +1,4 @@
-"""Steps 2 to 5 as they stand ready for each batch: what they would be if they were built anew."""
+"""Steps 2 to 5 as they are ready for each batch: what they would be if they were built again."""
 
 from __future__ import annotations
 

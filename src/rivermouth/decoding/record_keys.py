@@ -39,7 +39,7 @@ _ASIDE: Final = {
 _TOLD: Final = {names.REASON: "__key_reason", names.FIELD: "__key_field", names.MESSAGE: "__key_message"}
 _VERDICT: Final = "__key_verdict"
 OURS: Final = frozenset({*_ASIDE.values(), *_TOLD.values(), _VERDICT})
-"""Columns that stand beside others for a while."""
+"""Columns that rows have only for a while."""
 
 
 def column_type(spark: SparkSession, flow: Flow) -> DataType:
@@ -56,7 +56,7 @@ def column_type(spark: SparkSession, flow: Flow) -> DataType:
 
 
 def columns(flow: Flow) -> tuple[str, ...]:
-    """What stands beside the rows of a flow whose key's format says why it refuses a key, from ``decode`` on."""
+    """Columns that rows have from ``decode`` on, for a flow whose key's format says why it refuses a key."""
     return (_VERDICT,) if flow.key_columns is not None and flow.key_columns.has_verdict else ()
 
 
@@ -117,7 +117,7 @@ def in_columns(known: StructType, flow: Flow, wanted: Sequence[str]) -> dict[str
 
 
 def with_columns_of_keys(rows: DataFrame, flow: Flow, wanted: Sequence[str]) -> DataFrame:
-    """Conformed rows of which those without a value have in the columns ``wanted`` what their key has; else null."""
+    """Conformed rows. Those without a value have in the columns ``wanted`` what their key has, or null."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 - status needs no Spark
 
     of_keys = in_columns(rows.schema, flow, wanted)
@@ -126,7 +126,7 @@ def with_columns_of_keys(rows: DataFrame, flow: Flow, wanted: Sequence[str]) -> 
 
 
 def with_columns_of_tombstones(rows: DataFrame, form: Format, wanted: Sequence[str]) -> DataFrame:
-    """Conformed rows of which those without a value have in the columns ``wanted`` what their key says.
+    """Conformed rows. Those without a value have in the columns ``wanted`` what their key says.
 
     Args:
         rows: Conformed rows.
@@ -156,7 +156,7 @@ def _as_values(rows: DataFrame, column: str) -> DataFrame:
 
 
 def _back(rows: DataFrame, *made: str) -> DataFrame:
-    """What was aside in its place again, with what was made of keys beside it."""
+    """The columns that were aside in their place again, with what was made of keys added."""
     aside = {other: name for name, other in _ASIDE.items() if other in rows.columns}
     foreign = [name for name in (*_ASIDE, *aside) if name in rows.columns]
     return rows.selectExpr(

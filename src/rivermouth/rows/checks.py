@@ -57,7 +57,7 @@ def _has_all_of(condition: str) -> str:
 
 
 def met(condition: str) -> str:
-    """SQL: whether a condition is TRUE; never null. It stands on a line of its own, as it may end in a comment."""
+    """SQL: whether a condition is TRUE; never null. The condition has lines of its own, as it may end in a comment."""
     return f"coalesce((\n{condition}\n), false)"
 
 

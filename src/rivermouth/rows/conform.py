@@ -74,8 +74,8 @@ def table_columns(flow: Flow, payload: StructType, key: DataType) -> StructType:
         key: The type of ``kafka_key``.
 
     Raises:
-        ColumnCollision: A payload column bears the name of a metadata column, in any case of letters.
-        ColumnReserved: A column bears a name of the way, in any case of letters.
+        ColumnCollision: A payload column has the name of a metadata column, in any case of letters.
+        ColumnReserved: A column has a name of the way, in any case of letters.
     """
     metadata = [StructField(name, kind) for name, kind in metadata_types(flow, key).items()]
     taken = {field.name.lower(): column for field, column in zip(metadata, flow.metadata_columns, strict=True)}
@@ -148,13 +148,13 @@ def kept_columns(flow: Flow, payload: StructType) -> list[str]:
         return list(payload.names)
     of_rows = [field.name for field in payload if not snapshots.is_beside(field)]
     wanted, unwanted = flow.keyed.columns or of_rows, flow.keyed.except_columns
-    # What is rescued stands nowhere else.
+    # What is rescued is in no other column.
     keys = (*key_columns(flow), *([RESCUED] if flow.policies.rescues and RESCUED not in unwanted else []))
     return [name for name in of_rows if name in keys or (name in wanted and name not in unwanted)]
 
 
 def conform(rows: DataFrame, flow: Flow, beside: Sequence[str] = ()) -> DataFrame:
-    """Decoded rows in the table's shape; the columns of the way (``__…``) stay beside them.
+    """Decoded rows in the table's shape; the columns of the way (``__…``) stay too.
 
     ``__key_valid`` is false from here on also where an expression makes a time that a table cannot hold.
 

@@ -173,7 +173,7 @@ _KEYS_BY_SIZE: Final = {
 def as_envelope(letters: DataFrame, *more: str) -> DataFrame:
     """Dead letters as envelope rows again, for another try, with the columns in ``more`` as ``__<name>``."""
     beside = (F.col(name).alias(f"__{name.removeprefix('__')}") for name in more)
-    # Their own timestamp could not be kept; what stands for it here is refused for the same reason.
+    # Their own timestamp could not be kept; the one that replaces it here is refused for the same reason.
     kept = F.when(F.col("reason") == TIMESTAMP_REASON, F.expr(envelope.OUT_OF_RANGE)).otherwise(
         F.col("kafka_timestamp")
     )

@@ -31,7 +31,7 @@ SOURCE_COLUMNS = {
 }
 """The columns of Spark's Kafka source, and what they are called in the envelope."""
 
-# So many offsets are worth a task; and so many partitions, one after the other, are soon fetched.
+# This many offsets are worth a task; and one task soon fetches this many partitions, one after the other.
 _TASK_OFFSETS: Final = 1_000
 _TASK_PARTITIONS: Final = 8
 _LOOK: Final = "RIVERMOUTH_SCHEMA_NEEDS_A_LOOK"
@@ -42,7 +42,7 @@ _IN_RANGE: Final = f"BETWEEN timestamp_micros({_FIRST_US}) AND timestamp_micros(
 TIMESTAMP_OUT_OF_RANGE: Final = f"coalesce({names.TIMESTAMP} NOT {_IN_RANGE}, false)"
 """SQL over envelope rows, never null: whether Kafka's timestamp is before 1582-10-15, or after the year 9999."""
 OUT_OF_RANGE: Final = f"timestamp_micros({type_limits.LAST_US + 1})"
-"""SQL of a timestamp that stands for any that is out of range."""
+"""SQL of the timestamp that replaces any that is out of range."""
 
 
 def read(batch: DataFrame, within: Ranges | None = None, beside: Sequence[str] = ()) -> DataFrame:
@@ -84,7 +84,7 @@ def coalesce_small_batch(rows: DataFrame, ranges: Ranges, flow: Flow) -> DataFra
 
 
 def coalesced(rows: DataFrame, offsets: int, partitions: int) -> DataFrame:
-    """The same rows in as many tasks as so many offsets of so many Kafka partitions are worth."""
+    """The same rows in at most as many tasks as these numbers of offsets and Kafka partitions are worth."""
     tasks = max(-(-offsets // _TASK_OFFSETS), -(-partitions // _TASK_PARTITIONS))
     return rows.coalesce(tasks) if tasks < partitions else rows
 
@@ -95,8 +95,8 @@ def decode(rows: DataFrame, flow: Flow) -> DataFrame:
     Returns:
         ``rows`` with ``__data`` (struct of the payload), ``__decoded`` (boolean, never null; true for a null
         value) and ``__key_valid`` (boolean, never null), false also where the table shall hold Kafka's timestamp and
-        cannot; with ``__key_data`` where keys become columns. Wrapped values are unwrapped from here on, and two
-        columns stand beside them that ``wrapping`` knows.
+        cannot; with ``__key_data`` where keys become columns. Wrapped values are unwrapped from here on, and the
+        rows have two more columns, see ``unwrap.columns``.
     """
     if flow.wraps:
         decoded = unwrap.refused(flow.value_format.decode(unwrap.unwrapped(rows, flow)))

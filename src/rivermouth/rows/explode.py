@@ -1,7 +1,7 @@
 """One record, several rows: an array in it, or the array that it is, taken apart; each row knows its position.
 
-A row is told apart by topic, partition, offset and position. A position counts from 0; what stands for its record as a
-whole has a number below that.
+Topic, partition, offset and position identify a row. A position counts from 0; an entry for the whole record has a
+number below that.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def explode(rows: DataFrame, flow: Flow) -> DataFrame:
 
 
 def identity(flow: Flow) -> list[str]:
-    """SQL over rows on their way: what a row or a dead letter is told apart by."""
+    """SQL over rows on their way: what identifies a row or a dead letter."""
     records = list(names.IN_TABLE)
     return records if flow.explosion is None else [*records, f"greatest({names.POSITION}, {WHOLE})"]
 
@@ -182,7 +182,7 @@ def _gives_way(explosion: Explosion, name: str) -> bool:
 
 
 def _in_order(declared: Sequence[str], beside: Mapping[str, Part], elements: Sequence[Part]) -> list[Part]:
-    """The parts of a payload: what is beside the elements, and these in the place of what is exploded, or behind."""
+    """The parts of a payload: those of ``beside``, and the elements in the place of what is exploded, or at the end."""
     found: list[Part] = []
     for name in declared:
         found += [beside[name]] if name in beside else elements

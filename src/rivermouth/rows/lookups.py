@@ -1,4 +1,4 @@
-"""Lookups: columns of other tables beside those that the format reads, by a broadcast left join."""
+"""Lookups: columns of other tables, which a broadcast left join adds to those that the format reads."""
 
 from __future__ import annotations
 

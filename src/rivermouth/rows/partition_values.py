@@ -25,7 +25,7 @@ MAX_FOLDER_BYTES: Final = 255
 MAX_FOLDERS_BYTES: Final = 700
 """All folders of one row: a key of an object store has 1,024 bytes, with the lake before them and a file behind."""
 NULL_FOLDER: Final = "__HIVE_DEFAULT_PARTITION__"
-"""Stands for null in the name of a folder."""
+"""Null in the name of a folder."""
 ESCAPED: Final = "".join(map(chr, range(1, 0x20))) + "\"#%'*/:=?\\\x7f{[]^"
 """Characters that Spark writes as ``%2F`` into the name of a folder: three bytes in the place of one."""
 
@@ -174,7 +174,7 @@ def _conditions(column: str, texts: Sequence[str], room: int) -> dict[int, str]:
 
 
 def _as_text(column: str, data_type: DataType) -> str | None:
-    """SQL of a value as Delta makes text of it; None for types of which each text can be kept."""
+    """SQL of a value as Delta makes text of it; None for types whose every text can be kept."""
     if isinstance(data_type, BinaryType):
         return f"CAST({names.quoted(column)} AS STRING)"
     return names.quoted(column) if isinstance(data_type, StringType) else None

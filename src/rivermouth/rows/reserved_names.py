@@ -1,4 +1,4 @@
-"""Names that a column of a flow's table cannot have, because something else has a column of that name beside it.
+"""Names that a column of a flow's table cannot have, because something else adds a column of that name to its rows.
 
 All of them are in lower case; Spark takes names that differ in case for the same.
 """
@@ -99,9 +99,9 @@ def is_of_the_way(name: str) -> bool:
 
 
 def owner(flow: Flow, name: str) -> str | None:
-    """Who has a column of that name beside those of the flow's table; None if it is free there.
+    """Who adds a column of that name to those of the flow's table; None if the name is free there.
 
-    Names of the way are another question: a column may have one that is read, and not one that it has in the table.
+    Names of the way are not checked here: a column that is read may have one, but not a column of the table.
     """
     lower = name.lower()
     if lower in READERS:

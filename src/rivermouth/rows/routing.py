@@ -118,7 +118,7 @@ def _of_values(flow: Flow, summand: str) -> str:
 
 
 def mark_of(*identity: str, among: str = "true") -> Aggregate:
-    """Over what tells rows apart: a number by which two sets of them are told apart, null for none."""
+    """Over what identifies rows: a number that differs between different sets of them, null for no rows."""
     return Aggregate("bit_xor", f"CASE WHEN {among} THEN xxhash64({', '.join(identity)}) END")
 
 
@@ -139,7 +139,7 @@ def counted(flow: Flow, observed: Mapping[str, Any]) -> Counts:
 
 
 def block_mark(block_offsets: int) -> str:
-    """SQL: ``partition:block:topic`` of an envelope row; the topic stands last."""
+    """SQL: ``partition:block:topic`` of an envelope row; the topic comes last."""
     return f"concat({names.PARTITION}, ':', {names.OFFSET} DIV {block_offsets}, ':', {names.TOPIC})"
 
 
@@ -170,7 +170,7 @@ def nearby(rows: DataFrame, blocks: str, block_offsets: int) -> DataFrame:
 def block_size(offsets: int) -> int:
     """How many neighbouring offsets share a mark, so that a batch has at most some 130,000 marks.
 
-    A power of two: another number would be another query, compiled anew.
+    A power of two: another number would be another query, which Spark would compile again.
     """
     blocks = -(-offsets // _MAX_BLOCKS)
     return 1 << max(0, blocks - 1).bit_length()

@@ -30,7 +30,7 @@ FIRST: Final = f"{names.ORDINAL} = 0"
 
 
 def once(flow: Flow) -> str:
-    """SQL: whether a row stands for its record, where records are counted; never null."""
+    """SQL: whether a row represents its record, where records are counted; never null."""
     return FIRST if flow.splits else "true"
 
 
@@ -49,7 +49,7 @@ def split(rows: DataFrame, flow: Flow) -> DataFrame:
     if flow.metadata_columns.get("primary_key") in key_columns(flow):
         same.append(f"{names.OLD_PRIMARY_KEY} <=> {names.PRIMARY_KEY}")
     moved = f"{names.DECODED} AND {names.OLD} IS NOT NULL AND NOT ({' AND '.join(same) or 'true'})"
-    # Where in the order the deletion stands, the new row says.
+    # The new row says which place in the order the deletion has.
     gone = (f"{names.OLD if name in mine else names.DATA}.{quoted(name)} AS {quoted(name)}" for name in kinds.names)
     before = _change(f"'{names.DELETION}'", names.OLD_PRIMARY_KEY, f"struct({', '.join(gone)})")
     after = _change(names.OPERATION, names.PRIMARY_KEY, names.DATA)
@@ -64,7 +64,7 @@ def split(rows: DataFrame, flow: Flow) -> DataFrame:
 
 
 def agreed(rows: DataFrame, flow: Flow, beside: Sequence[str] = ()) -> DataFrame:
-    """Checked rows, where each change of a record says what any of them lacks; ``beside`` tells records apart too."""
+    """Checked rows, where each change of a record has the problems of all; ``beside`` identifies records too."""
     if not flow.splits:
         return rows
     record = Window.partitionBy(*names.IN_TABLE, *beside)

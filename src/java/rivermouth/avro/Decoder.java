@@ -29,7 +29,7 @@ import rivermouth.internals.plan.Calls;
 /**
  * Records in Avro's binary encoding as rows of one schema, in whatever framing says who wrote them.
  *
- * <p>It stands in a plan and goes to the tasks with it; what it has found out about writers stays in their process.
+ * <p>Spark sends it to the tasks as part of a plan; what it has found out about writers stays in their process.
  */
 public final class Decoder implements Serializable {
     private static final long serialVersionUID = 1;
@@ -97,7 +97,7 @@ public final class Decoder implements Serializable {
         this.idHeader = idHeader;
         known();
         if (registry != null) {
-            // Whoever begins anew, a replay say, wants to know what is there now.
+            // A new start, for example a replay, needs to know what is there now.
             registry.lookAgain();
         }
     }

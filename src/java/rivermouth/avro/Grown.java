@@ -26,7 +26,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  * has as it was declared is resolved by Avro's rules; what has come since is what its writers say it is.
  */
 final class Grown {
-    /** Stands for a value that was passed over. */
+    /** Marks a value that was passed over. */
     private static final Object PASSED = new Object();
     /** Of no fields. */
     static final ArrayData NO_NAMES = new GenericArrayData(new Object[0]);

@@ -26,7 +26,7 @@ import javax.net.ssl.SSLSocketFactory;
 import javax.net.ssl.TrustManagerFactory;
 
 /**
- * Gets what stands at an address, within a time and a size. What may pass is tried again; no redirect is followed.
+ * Gets the content of an address, within a time and a size. What may pass is tried again; no redirect is followed.
  *
  * <p>By {@code HttpURLConnection}: the newer {@code HttpClient} of the JDK takes no host with an underscore in its name,
  * as services in a Compose file have.
@@ -91,7 +91,7 @@ final class Http {
         }
     }
 
-    /** One answer, by the deadline whatever comes: the timeouts of a connection are begun anew by each byte. */
+    /** One answer, by the deadline whatever comes: the timeouts of a connection start again with each byte. */
     private Answer once(URI address, long deadline) throws IOException {
         HttpURLConnection connection = (HttpURLConnection) address.toURL().openConnection();
         Future<Answer> answer = ASKING.submit(() -> answer(connection, deadline));

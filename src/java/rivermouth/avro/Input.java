@@ -7,7 +7,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  * believed that the bytes do not hold. A number may have more bytes than it needs, as Avro's other readers take it.
  */
 final class Input {
-    /** So many items without bytes of their own (nulls, empty records) may a record have in its arrays and maps. */
+    /** How many items without bytes of their own (nulls, empty records) a record may have in its arrays and maps. */
     static final int MOST_WEIGHTLESS = 100_000;
 
     /** So deep may be what only the writer knows. */
@@ -113,7 +113,7 @@ final class Input {
         advance(length);
     }
 
-    /** Which of so many symbols or branches. */
+    /** Which one of {@code count} symbols or branches. */
     int readIndex(int count, String what) {
         long index = readLong();
         if (index < 0 || index >= count) {
@@ -125,7 +125,7 @@ final class Input {
     /**
      * The number of items in the next block; 0 behind the last one.
      *
-     * @param least so many bytes has each item at least
+     * @param least how many bytes each item has at least
      */
     int readBlock(int least) {
         long count = readLong();

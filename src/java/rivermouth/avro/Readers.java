@@ -172,7 +172,7 @@ final class Readers {
         return symbol(symbols);
     }
 
-    /** The text of one of the symbols, of which those that the table has not are null. */
+    /** The text of one of the symbols; those that the table does not have are null. */
     static Reader symbol(UTF8String[] symbols) {
         return in -> {
             UTF8String found = symbols[in.readIndex(symbols.length, "symbol")];
@@ -183,7 +183,7 @@ final class Readers {
         };
     }
 
-    /** An array, each of whose items has so many bytes at least. */
+    /** An array whose items have at least {@code least} bytes each. */
     static Reader items(Reader item, int least) {
         return in -> {
             List<Object> items = new ArrayList<>();
@@ -198,7 +198,7 @@ final class Readers {
         };
     }
 
-    /** A map, each of whose entries has so many bytes at least; of a key that is there twice the last value wins. */
+    /** A map whose entries have at least {@code least} bytes each; of a key that is there twice the last value wins. */
     static Reader entries(Reader item, int least) {
         return in -> {
             Map<UTF8String, Object> items = new LinkedHashMap<>();

@@ -205,7 +205,7 @@ public final class Registry implements Serializable {
         if (found == null || !found.isObject()) {
             throw new RegistryFailure("its answer to " + what + " is no JSON object");
         }
-        // Whoever else answers with 404, a proxy say, does not number its errors as a registry does.
+        // Another server that answers with 404, for example a proxy, does not number its errors as a registry does.
         if (answer.status == NOT_FOUND) {
             if (found.path("error_code").asInt() / 100 != NOT_FOUND) {
                 throw new RegistryFailure("it answers 404 to " + what + ", and not as a schema registry");

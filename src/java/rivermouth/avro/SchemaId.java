@@ -8,8 +8,8 @@ import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * What a record says of the schema that it was written with: a number that stands before it, or in a header a number or
- * a GUID, as Confluent's serializers write them. Registries know both.
+ * What a record says of the schema that it was written with: a number before it, or in a header a number or a GUID, as
+ * Confluent's serializers write them. Registries know both.
  */
 final class SchemaId {
     private static final int NUMBER_BYTES = 5;

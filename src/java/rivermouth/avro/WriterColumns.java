@@ -118,7 +118,7 @@ final class WriterColumns {
         }
     }
 
-    /** A type without the null beside it; null for several types, of which no column grows. */
+    /** A type without the null of its union; null for several types, as no column grows from these. */
     private static Schema alone(Schema declared) {
         if (declared == null || declared.getType() != Schema.Type.UNION) {
             return declared;
@@ -157,7 +157,7 @@ final class WriterColumns {
         return found.length() == 0 ? target : found;
     }
 
-    /** Several types beside each other are one column, and stay what they are. */
+    /** Several types in one union are one column, and stay what they are. */
     private DataType union(Schema schema, Schema declared, DataType target) {
         List<Schema> branches = Columns.branches(schema);
         if (branches.isEmpty()) {

@@ -34,7 +34,7 @@ public final class Writers implements Serializable {
     public Writers(Registry registry, List<Integer> known) {
         this.registry = registry;
         this.known = Set.copyOf(known);
-        // Whoever begins anew, a replay say, wants to know what is there now.
+        // A new start, for example a replay, needs to know what is there now.
         registry.lookAgain();
     }
 

@@ -23,8 +23,8 @@ import org.apache.hadoop.fs.Path;
  * {@code spark.delta.logStore.file.impl}: Delta's own store, but for its way of listing.
  *
  * <p>Delta lists its log before each commit, from its last checkpoint on. Its own store asks the operating system
- * about every file of the log, of which there are four a commit and thirty days' worth; this one only about those
- * that Delta asks for.
+ * about every file of the log: four for each commit of thirty days. This one asks only about those that Delta asks
+ * for.
  */
 public final class LocalDiskLogStore extends HDFSLogStore {
 

@@ -6,7 +6,7 @@ import java.nio.charset.StandardCharsets;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * The bytes of a document while they are read: the grammar of JSON (RFC 8259), and nothing beside it.
+ * The bytes of a document while they are read: the grammar of JSON (RFC 8259), and nothing else.
  *
  * <p>Whatever is no JSON, or JSON that readers disagree about, is {@link NotCertain}.
  */
@@ -82,7 +82,7 @@ final class Document {
         at++;
     }
 
-    /** Whether a sign stands here; if so, goes behind it. */
+    /** Whether a sign comes next; if so, goes behind it. */
     boolean took(char sign) {
         if (here() != sign) {
             return false;
@@ -91,7 +91,7 @@ final class Document {
         return true;
     }
 
-    /** Whether null stands here; if so, goes behind it. */
+    /** Whether null comes next; if so, goes behind it. */
     boolean tookNull() {
         if (here() != 'n') {
             return false;

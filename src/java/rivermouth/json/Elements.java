@@ -16,14 +16,14 @@ import rivermouth.internals.plan.Calls;
 /**
  * The elements of JSON arrays, each as the bytes that it is in its array.
  *
- * <p>Only where they begin and end is found out here. Whoever reads an element judges it as if it had been sent alone.
+ * <p>This finds only where they begin and end. The reader of an element checks it as if it had been sent alone.
  */
 public final class Elements implements Serializable {
     private static final long serialVersionUID = 1;
 
     /**
      * Of a binary column: an array of the elements. A value that is no array is its own only element. Null where a value is
-     * null, or an array whose elements cannot be told apart.
+     * null, or an array that cannot be split into elements.
      */
     public Column of(String column) {
         return Calls.once(this, "split", DataTypes.createArrayType(DataTypes.BinaryType, false), true, column);

@@ -7,7 +7,7 @@ import com.fasterxml.jackson.core.io.NumberOutput;
 
 /** Whether a column's type keeps all that a document says: each digit of a number, each part of a second. */
 final class Exact {
-    /** Every decimal of so many digits is the shortest one for a double. */
+    /** Every decimal of this many digits is the shortest one for a double. */
     static final int DIGITS_OF_DOUBLE = 15;
     /** The shortest decimal for a double never has more. */
     private static final int MOST_DIGITS_OF_DOUBLE = 17;

@@ -1,9 +1,9 @@
 package rivermouth.json;
 
-/** Reads a value that begins where the document stands, as Spark has it inside. */
+/** Reads the value that comes next in the document, as Spark has it inside. */
 interface Reader {
     /**
-     * The value, which is no null; the document stands behind it afterwards.
+     * The value, which is no null; the document is behind it afterwards.
      *
      * @throws NotCertain it may not be of the reader's type
      */

@@ -25,7 +25,7 @@ import rivermouth.types.Limits;
 
 /** Readers of values by the types that columns declare: of each type, what nobody can doubt that it fits. */
 final class Readers {
-    /** Every decimal of so many digits is the shortest one for a double, so it survives being read as one. */
+    /** Every decimal of this many digits is the shortest one for a double, so it survives being read as one. */
     private static final int EXACT_IN_DOUBLE = Exact.DIGITS_OF_DOUBLE;
     private static final int LONG_DIGITS = 18;
     /** A double is exactly these powers of ten, so that a number of 15 digits divided by one is rounded once. */

@@ -24,7 +24,7 @@ final class SchemaNode {
     public Map<String, SchemaNode> fields;
     /** Of an object: whether other fields are reported. */
     public boolean others;
-    /** Of an object: other fields of which it is said one by one, by their names in lower case. */
+    /** Of an object: whether other fields are reported, one by one, by their names in lower case. */
     public Map<String, Boolean> named = Map.of();
     /** Of an object: whether of other fields only those are reported that have a value in them. */
     public boolean evolves;
@@ -34,7 +34,7 @@ final class SchemaNode {
     public SchemaNode items;
     /** Of an object whose fields are not declared by name: what is in them. */
     public SchemaNode values;
-    /** The type as which Spark's parser reads it; null where that takes whatever stands there. */
+    /** The type as which Spark's parser reads it; null where that takes any value. */
     public String kind;
     /** The type of a number. */
     public String number;
@@ -47,7 +47,7 @@ final class SchemaNode {
         return fields == null ? values : fields.get(name);
     }
 
-    /** What is known of a field, where there may be a struct of which nothing is. */
+    /** What is known of a field; {@code ANY} where nothing is known. */
     static SchemaNode within(SchemaNode known, String name) {
         SchemaNode found = known.member(name);
         return found == null ? ANY : found;
@@ -236,7 +236,7 @@ final class SchemaNode {
         }
     }
 
-    /** Whether a decimal with at least so many digits before and behind the point takes a number. */
+    /** Whether a decimal with at least this many digits before and behind the point takes a number. */
     private static boolean isDecimal(JsonParser in, int before, int behind) throws IOException {
         BigDecimal value = numberOf(in);
         return value != null && Math.max(before, digitsBefore(value)) + Math.max(behind, value.scale()) <= Limits.MAX_DIGITS;

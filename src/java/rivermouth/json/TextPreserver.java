@@ -36,7 +36,7 @@ import rivermouth.internals.plan.Calls;
  * between tokens. Spark's parser would make doubles of the numbers.
  *
  * <p>Values of VARIANT columns, strings too, become such text as well, and an empty one where no VARIANT holds them. Where a
- * decimal is made of a variant, an empty object stands for a number that the variant would round.
+ * decimal is made of a variant, an empty object replaces a number that the variant would round.
  */
 public final class TextPreserver implements Serializable {
     private static final long serialVersionUID = 1;
@@ -63,7 +63,7 @@ public final class TextPreserver implements Serializable {
         return Calls.of(this, "document", DataTypes.BinaryType, true, functions.col(column));
     }
 
-    /** The text of a number, an object or an array that stands in UTF-8. */
+    /** The text of a number, an object or an array in UTF-8. */
     static byte[] text(byte[] value, int begin, int end) throws IOException {
         ByteArrayOutputStream out = new ByteArrayOutputStream(end - begin);
         try (JsonParser in = FACTORY.createParser(value, begin, end - begin);

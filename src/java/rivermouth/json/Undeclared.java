@@ -182,7 +182,7 @@ public final class Undeclared implements Serializable {
         return out.toByteArray();
     }
 
-    /** For Spark: whether a number stands where its declared type does not hold it, and a wider one may. */
+    /** For Spark: whether a declared type does not hold the number that was sent, and a wider one may. */
     public boolean needsWider(byte[] value) {
         if (value == null) {
             return false;
@@ -265,7 +265,7 @@ public final class Undeclared implements Serializable {
         return found;
     }
 
-    /** A field of a document, and where in its bytes the value stands. */
+    /** A field of a document, and where in its bytes the value is. */
     private static final class Part {
         private final String name;
         private final int begin;

@@ -131,7 +131,7 @@ final class Variants implements Reader {
     }
 
     /**
-     * JSON that stands in UTF-8, as text of which Spark's {@code parse_json} makes what {@code read} makes of it.
+     * JSON in UTF-8, as text. Spark's {@code parse_json} makes of the text what {@code read} makes of the JSON.
      *
      * @throws IOException no VARIANT holds it
      */

@@ -32,8 +32,8 @@ import rivermouth.internals.plan.Calls;
 /**
  * Records of Kafka, whatever their timestamps: Spark's own reader fails where one is too large for microseconds.
  *
- * <p>Such a timestamp is read as the largest that Spark has. It stands in a plan and goes to the tasks with it; each task
- * has a consumer of its own until it ends.
+ * <p>Such a timestamp is read as the largest that Spark has. Spark sends this object to the tasks as part of a plan;
+ * each task has a consumer of its own until it ends.
  */
 public final class Records implements Serializable {
     private static final long serialVersionUID = 1;

@@ -11,7 +11,7 @@ import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Options.CreateFileOptionKeys;
 import org.apache.hadoop.fs.Path;
 
-/** Puts of which the server says who was first. */
+/** Puts where the server says which one was first. */
 public final class Conditional {
 
     private Conditional() {}

@@ -62,7 +62,7 @@ public final class Limits {
 
     // --- decimals ---
 
-    /** A number as a decimal of so many digits, if that holds it to its last digit; else null. */
+    /** A number as a decimal of this precision and scale, if that holds it to its last digit; else null. */
     public static Decimal decimal(BigDecimal value, int precision, int scale) {
         if (!isDecimal(value, precision, scale)) {
             return null;
@@ -73,7 +73,7 @@ public final class Limits {
                 : Decimal.apply(found, precision, scale);
     }
 
-    /** Whether a decimal of so many digits holds a number to its last digit; zeros at its end count for nothing. */
+    /** Whether a decimal of this precision and scale holds a number to its last digit, zeros at its end aside. */
     public static boolean isDecimal(BigDecimal value, int precision, int scale) {
         if (value.signum() == 0) {
             return true;
@@ -108,12 +108,12 @@ public final class Limits {
 
     // --- dates and times ---
 
-    /** Whether so many microseconds since 1970 are within the years. */
+    /** Whether a number of microseconds since 1970 is within the years. */
     public static boolean isTime(long micros) {
         return micros >= FIRST_MICROS && micros <= LAST_MICROS;
     }
 
-    /** Whether so many days since 1970 are within the years. */
+    /** Whether a number of days since 1970 is within the years. */
     public static boolean isDay(long day) {
         return day >= FIRST_DAY && day <= LAST_DAY;
     }

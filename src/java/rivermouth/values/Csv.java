@@ -13,9 +13,9 @@ public final class Csv extends LineStep {
      * A line of one flow.
      *
      * @param columns their names, in the order of the fields
-     * @param delimiter stands between fields
-     * @param quote stands around fields; empty if nothing does
-     * @param escape stands before a quote within a field; if it is the quote itself, then only in quoted fields; may
+     * @param delimiter the text between fields
+     * @param quote the text around fields; empty if there is none
+     * @param escape the text before a quote within a field; if it is the quote itself, then only in quoted fields; may
      *     be empty
      * @param nullText a field that is this and not quoted is null; null if none is
      */

@@ -31,7 +31,7 @@ abstract class Cursor {
     /** The column of the part that is read; null if it has none. */
     abstract String name();
 
-    /** Writes what an escape stands before at this place, and tells where that ends. */
+    /** Writes what comes after an escape, at this place, and returns where that ends. */
     abstract int escaped(int place, ByteArrayOutputStream out);
 
     /** The text of the part that begins with a quote here; then the part ends. */
@@ -66,7 +66,7 @@ abstract class Cursor {
         return text;
     }
 
-    /** Whether an escape that is not the quote stands there. */
+    /** Whether an escape that is not the quote is at this place. */
     final boolean isEscape(int place) {
         return !doubles && stands(step.escape, place);
     }
@@ -97,7 +97,7 @@ abstract class Cursor {
         }
     }
 
-    /** What an escape stands before, where that is nothing that may be escaped. */
+    /** The refusal of an escape before something that may not be escaped. */
     final Refused wronglyEscaped() {
         return Refused.line(name(), "an escape comes before something that is not to be escaped");
     }

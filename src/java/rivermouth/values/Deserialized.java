@@ -21,8 +21,8 @@ import org.apache.spark.util.TaskCompletionListener;
 import rivermouth.internals.plan.Calls;
 
 /**
- * Values by a user's own deserializer, and what it returns as columns. It stands in a plan and goes to the tasks with
- * it; deserializers stay in their process, and no two tasks use one at a time.
+ * Values by a user's own deserializer, and what it returns as columns. Spark sends this object to the tasks as part of
+ * a plan; deserializers stay in their process, and no two tasks use one at a time.
  */
 public final class Deserialized implements Serializable {
     private static final long serialVersionUID = 1;

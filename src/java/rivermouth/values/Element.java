@@ -5,7 +5,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** An element of an XML document: what stands in it, by name. */
+/** An element of an XML document: what it contains, by name. */
 final class Element implements View.Fields, View.Said {
     /** Before an attribute's name, as Spark's own reader of XML has it. */
     static final String ATTRIBUTE = "_";
@@ -62,7 +62,7 @@ final class Element implements View.Fields, View.Said {
         return attribute == null && name.equals(TEXT) ? ownText() : attribute;
     }
 
-    /** What stands between the elements, where that is more than blanks. */
+    /** The text between the elements, where that is more than blanks. */
     private String ownText() {
         String own = text();
         return elements.isEmpty() || !own.isBlank() ? own : null;

@@ -28,7 +28,7 @@ public final class Expander extends Step {
      * A way of one flow.
      *
      * @param compression gzip or zstd
-     * @param maxBytes so many bytes may come out of a value
+     * @param maxBytes how many bytes may come out of a value
      */
     public Expander(String compression, int maxBytes) {
         this.compression = compression;

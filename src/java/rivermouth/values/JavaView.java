@@ -60,7 +60,7 @@ final class JavaView implements View {
         return value == null ? null : Getters.fields(value);
     }
 
-    /** Texts, and what stands for itself in one. */
+    /** Texts, and values that are written as a text. */
     private static Object text(Object value) {
         Object avro = AvroValue.text(value);
         if (avro != null) {

@@ -24,11 +24,11 @@ public final class KeyValue extends LineStep {
      * A line of one flow.
      *
      * @param columns their names: the keys that are read
-     * @param between stands between pairs; blanks may stand there several times, and at both ends
-     * @param within stands between a key and its value
-     * @param quote stands around a value; empty if nothing does
-     * @param escape stands before a quote within a quoted value; the quote itself if it is doubled; a backslash also
-     *     stands before what it stands before in JSON; may be empty
+     * @param between the text between pairs; blanks may be there several times, and at both ends
+     * @param within the text between a key and its value
+     * @param quote the text around a value; empty if there is none
+     * @param escape the text before a quote within a quoted value; the quote itself if it is doubled; a backslash also
+     *     escapes what it escapes in JSON; may be empty
      * @param nullText a value that is this and not quoted is null; null if none is
      * @param anyFields whether a line may have none of the columns
      */

@@ -24,9 +24,9 @@ abstract class LineStep extends Step {
      * A line of one flow.
      *
      * @param columns their names
-     * @param separator stands between parts
-     * @param quote stands around a part; empty if nothing does
-     * @param escape stands before a quote within a part; the quote itself if it is doubled; may be empty
+     * @param separator the text between parts
+     * @param quote the text around a part; empty if there is none
+     * @param escape the text before a quote within a part; the quote itself if it is doubled; may be empty
      * @param nullText a part that is this and not quoted is null; null if none is
      * @param more what else decides how a line is read
      */
@@ -59,7 +59,7 @@ abstract class LineStep extends Step {
         return List.of(columns, dialect);
     }
 
-    /** Whether what stands there without quotes is null. */
+    /** Whether a part without quotes is null. */
     final boolean isNull(byte[] value, int begin, int end) {
         return nullText != null && Arrays.equals(value, begin, end, nullText, 0, nullText.length);
     }

@@ -4,7 +4,7 @@ import java.util.List;
 
 /** Whether a value has one of the declared columns, and what is said of one that has none. */
 final class Named {
-    /** So many characters of a field's name are told. */
+    /** How many characters of a field's name are shown. */
     private static final int MOST = 100;
 
     private Named() {}

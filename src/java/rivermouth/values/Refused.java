@@ -1,6 +1,6 @@
 package rivermouth.values;
 
-/** A value that is refused: why, at which field, and a sentence without anything that stands in it. */
+/** A value that is refused: why, at which field, and a sentence that contains nothing of the value. */
 final class Refused extends RuntimeException {
     private static final long serialVersionUID = 1;
 

@@ -39,7 +39,7 @@ public final class Regex extends Step {
      *
      * @param pattern with a group for each column, and no other named group
      * @param columns their names
-     * @param maxReads so many characters may be looked at for one value, and ten times those that it has
+     * @param maxReads how many characters may be read for one value, in addition to ten times those that it has
      * @throws IllegalArgumentException the pattern cannot be read, or its groups are not the columns
      */
     public Regex(String pattern, List<String> columns, int maxReads) {
@@ -84,7 +84,7 @@ public final class Regex extends Step {
 
     private void compile() {
         Map<String, String> names = new LinkedHashMap<>();
-        // By how much what stands behind a place has moved, and that place.
+        // By how much everything behind a place has moved, and that place.
         List<int[]> moves = new ArrayList<>();
         String renamed = NAME.matcher(pattern).replaceAll(found -> {
             String name = found.group(1) == null ? found.group(2) : found.group(1);

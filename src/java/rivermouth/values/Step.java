@@ -13,7 +13,7 @@ import org.apache.spark.unsafe.types.UTF8String;
 
 import rivermouth.internals.plan.Calls;
 
-/** What is made of each value, or why it is refused. It stands in a plan and goes to the tasks with it. */
+/** What is made of each value, or why it is refused. Spark sends this object to the tasks as part of a plan. */
 public abstract class Step implements Serializable {
     private static final long serialVersionUID = 1;
     private static final int PARTS = 4;

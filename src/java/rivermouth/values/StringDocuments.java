@@ -48,7 +48,7 @@ public final class StringDocuments extends Step {
         public Map<String, Node> fields = Map.of();
         /** Of an array: what is in its elements; of an object, in all other fields. */
         public Node each;
-        /** Whether it is a string with a document, of which all else is said here. */
+        /** Whether it is a string with a document; the other fields then describe that document. */
         public boolean document;
     }
 

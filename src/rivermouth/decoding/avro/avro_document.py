@@ -73,7 +73,7 @@ def key_type(spark: SparkSession, schema: str) -> DataType:
 
 
 def check(spark: SparkSession, encoding: Encoding) -> None:
-    """Nothing, if records can be read as that says.
+    """Checks that records can be read as ``encoding`` says.
 
     Raises:
         ValueError: A schema cannot be used; the text says why.
@@ -82,7 +82,7 @@ def check(spark: SparkSession, encoding: Encoding) -> None:
 
 
 def decoded(spark: SparkSession, encoding: Encoding, *columns: str) -> Column:
-    """A struct, never null, for a binary column, and one of headers beside it where these may have ids of schemas.
+    """A struct, never null, for a binary column, and for one of headers too where these may have ids of schemas.
 
     It has ``decoded`` (boolean), ``data`` (a struct of the columns), ``undeclared`` (array of strings), the names
     of the record's own fields that no column has, and ``verdict``, null where the value was read: a struct of

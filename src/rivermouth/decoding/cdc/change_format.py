@@ -178,7 +178,7 @@ class RowFormat(DeclaredFormat):
         return T.StructType([T.StructField(field.name, self.read_as(field.dataType)) for field in schema.fields])
 
     def kept_row(self, schema: T.StructType) -> T.StructType:
-        """``row`` with decimals in the place of variants of which decimals are made."""
+        """``row`` with decimals in the place of the variants that become decimals."""
         return T.StructType(
             [T.StructField(each.name, kept_type(each.dataType, self.read_as(each.dataType))) for each in schema.fields]
         )

@@ -191,7 +191,7 @@ def _leaf(read: str, declared: T.DataType, hint: str, at: str, said: Described) 
 
 
 def _let(bound: dict[str, str], result: str) -> str:
-    """SQL of ``result`` with names for other SQL, each of which may use those before it."""
+    """SQL of ``result`` with names for other SQL; each may use the names before it."""
     for name, sql in reversed(bound.items()):
         result = f"get(transform(array({sql}), {name} -> {result}), 0)"
     return result

@@ -1,7 +1,7 @@
 """What a column of a row holds instead of a value of its type, and what would fit: for refused records only.
 
-Spark decides which columns are refused; this reads the document again in Python and says what stands there. No text
-holds anything of the record beyond the names of declared fields, and what its schema block calls their types.
+Spark decides which columns are refused. This module reads the document again in Python and describes what it has there.
+No text holds anything of the record beyond the names of declared fields, and what its schema block calls their types.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ def _unclear(value: Any, declared: T.DataType, hint: Any) -> str | None:
 
 
 def _connect_misfit(value: Any, declared: T.DataType, hint: Any) -> str | None:
-    """What stands there, by its kind and by what the schema block calls it, and what would fit; None if it fits."""
+    """The kind of the value, what the schema block calls its type, and what would fit; None if the value fits."""
     called = _member(hint, "name") or _member(hint, "type")
     called = called if isinstance(called, str) and len(called) <= _LONGEST_NAME else None
     if json_types.is_text_map(declared):

@@ -160,7 +160,7 @@ def _columns_in_ddl(ddl: str) -> list[tuple[str, str]]:
 
 
 def variants_as_declared(declared: object) -> frozenset[str]:
-    """The fields, in lower case, that are VARIANTs in a schema as it stands in the YAML, without Spark."""
+    """The fields, in lower case, that are VARIANTs in a schema as written in the YAML, without Spark."""
     match declared:
         case str():
             found = [name for name, kind in _columns_in_ddl(declared) if kind.lower() == "variant"]
@@ -175,7 +175,7 @@ def variants_as_declared(declared: object) -> frozenset[str]:
 
 
 def names_as_declared(declared: object) -> list[str] | None:
-    """The names of the columns of a schema as it stands in the YAML, without Spark; None if that does not tell them."""
+    """The names of the columns of a schema as written in the YAML, without Spark; None if the YAML lacks them."""
     match declared:
         case str() if declared == INFER or declared.endswith(".json") or _MORE_THAN_COLUMNS.search(declared):
             return None

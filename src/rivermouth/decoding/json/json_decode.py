@@ -27,7 +27,7 @@ _SENT: Final = "__sent"
 
 
 def kept_names(policies: Evolution) -> list[str]:
-    """The names of which a policy of their own says that such new fields are kept."""
+    """The names that have a policy of their own by which new fields of that name are kept."""
     return [name for name in policies.columns if policies.new_column(name) in KEPT]
 
 
@@ -88,7 +88,7 @@ class JsonDecoding:
         return f"__named OR (__others AND coalesce(arrays_overlap({names_there}, array({listed})), true))"
 
     def _exactly(self, checked: DataFrame, spared: set[int]) -> DataFrame:
-        """``checked`` rows, of which those do not fit that say something more exactly than a column keeps it."""
+        """``checked`` rows, where those with a value that is more exact than its column can keep do not fit."""
         told = {column_types.name_in_json(self.schema.fields[place]) for place in spared}
         others = {name: part for name, part in self.exact["fields"].items() if name not in told}
         if not others:
@@ -114,7 +114,7 @@ class JsonDecoding:
         )
 
     def _scanned(self, checked: DataFrame, spared: set[int], *, changed: bool) -> DataFrame:
-        """Rows with ``__decoded`` and ``__data``, of which undeclared fields and misfits are told as policies say."""
+        """Rows with ``__decoded`` and ``__data``; policies decide about undeclared fields and misfits."""
         spark, sent = checked.sparkSession, _SENT if changed else names.VALUE
         done = (
             f"CASE WHEN NOT __not_{place} THEN __done_{place} END" if place in spared else f"__done_{place}"

@@ -25,7 +25,7 @@ from rivermouth.schemas.column_types import name_in_json
 
 MAX_POINTER: Final = 200
 """Characters of a JSON pointer that are told."""
-# A part of a VARIANT takes so many at most, beside those of its text.
+# Each part of a VARIANT takes at most this many bytes, besides those of its text.
 _BYTES_AROUND_A_PART: Final = 24
 
 VERDICT: Final = T.StructType([T.StructField(name, T.StringType()) for name in ("reason", "field", "message")])
@@ -70,8 +70,8 @@ def explainer(
         known: The names that documents may have, as JSON text of ``undeclared.fields_tree``.
         forms: How documents say timestamps and dates.
         exact: Where each digit counts, as JSON text of ``undeclared.exact_tree``.
-        named: Names of which a document must have one, beside those of the schema, as JSON text: an array, or true
-            where any name will do; null where it need not have any.
+        named: Names besides those of the schema, as JSON text. A document must have one of all these names. An array,
+            or true where any name will do; null where a document need not have any.
     """
 
     def verdict(value: bytes | bytearray | None) -> tuple[str, str | None, str]:

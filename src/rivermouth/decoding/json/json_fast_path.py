@@ -63,7 +63,7 @@ def texts_kept(spark: SparkSession, read: T.StructType, of: str) -> Column:
 
 
 def kept_type(declared: T.DataType, read: T.DataType) -> T.DataType:
-    """``read``, by which a declared type is read, with decimals in the place of variants of which they are made."""
+    """``read``, by which a declared type is read, with decimals in the place of the variants that become decimals."""
     match declared, read:
         case T.StructType(), T.StructType():
             pairs = zip(declared.fields, read.fields, strict=True)

@@ -1,4 +1,4 @@
-"""A JSON document as it stands, to be judged part by part: numbers as their text, objects with all of their members."""
+"""A JSON document as written, to check it part by part: numbers as their text, objects with all of their members."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number as it stands in the document."""
+    """A number as written in the document."""
 
     text: str
     whole: bool

@@ -1,7 +1,7 @@
 """Columns of a JSON Schema: what its documents may hold, as far as a table's types can say it.
 
 https://json-schema.org/draft/2020-12/json-schema-core and the drafts before it, from 4 on. Only what says where values
-are, and of which kind, is read: bounds, patterns and conditions are not.
+are, and what kind they have, is read: bounds, patterns and conditions are not.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class _Described:
     """What is described of one value.
 
     Attributes:
-        kinds: Of which it may be; none where there can be no value.
+        kinds: The kinds that it may have; none where there can be no value.
         properties: Of an object, by name.
         required: Names of those that must be there.
         values: Of the other members of an object; None where nothing is described of them.
@@ -193,7 +193,7 @@ _HINTS: Final = ("format", "title", "minimum", "maximum", "connect.type", "conne
 
 
 def _kinds(schema: Mapping[str, Any]) -> frozenset[str]:
-    """Of which kinds a schema by itself says that values are."""
+    """The kinds of values that a schema by itself allows."""
     if "type" in schema:
         return frozenset[str]().union(*(_KINDS.get(str(each), _ANYTHING) for each in _listed(schema["type"])))
     if "const" in schema or "enum" in schema:

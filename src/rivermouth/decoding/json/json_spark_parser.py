@@ -40,7 +40,7 @@ SOUND: Final = "__text_sound AND __corrupt IS NULL AND __last = 1"
 """SQL over ``parsed`` rows: whether the value is one JSON object and nothing else; may be null."""
 
 OURS: Final = ("__document", "__text_sound", "__last", "__corrupt")
-"""The columns that ``parsed`` adds beside the fields."""
+"""The columns that ``parsed`` adds besides the fields."""
 
 
 def parsed(rows: DataFrame, fields: StructType, called: list[str]) -> DataFrame:
@@ -95,7 +95,7 @@ def options(corrupt: str) -> dict[str, str]:
 
 @functools.cache
 def unguessable_key() -> str:
-    """One for the process: with a new one for each batch Spark would compile each batch's code anew."""
+    """One key for the process: with a new key for each batch, Spark would compile the code of each batch again."""
     return f"{names.PROCESS_PREFIX}{secrets.token_hex(5)}"
 
 

@@ -84,7 +84,7 @@ def _step(kind: DataType, step: str, path: str) -> DataType:
 
 
 class _Number(str):
-    """A number as it stands in the document."""
+    """A number as written in the document."""
 
     __slots__ = ()
 

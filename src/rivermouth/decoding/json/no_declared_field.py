@@ -9,7 +9,7 @@ REASON: Final = "NO_DECLARED_FIELD"
 
 
 MAX_NAME: Final = 100
-"""So many characters of a field's name are shown in a message."""
+"""How many characters of a field's name a message shows at most."""
 
 
 def verdict(declared: Sequence[str], there: Iterable[str]) -> tuple[str | None, str]:

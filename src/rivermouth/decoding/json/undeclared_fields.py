@@ -1,4 +1,4 @@
-"""What documents have besides the schema, or say more exactly: found by our class in Spark's JVM, beside the parse."""
+"""What documents have besides the schema, or write more exactly: found by our class in the JVM, next to the parse."""
 
 from __future__ import annotations
 

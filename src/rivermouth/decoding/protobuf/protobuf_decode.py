@@ -75,7 +75,7 @@ def read_by(read: Callable[[Any], Any], message: Any) -> Any:
         # The keys of proto2's maps are not looked at when they are parsed.
         raise Misfit("INVALID_UTF8", None, "a string in the value is not valid UTF-8") from None
     except (TypeError, ValueError, RecursionError) as error:
-        # Not known to happen; a worker would not outlive it, nor would the records beside this one.
+        # Not known to happen. Uncaught, it would end the worker, and the batch's other records would fail with it.
         text = f"google.protobuf cannot read it: {type(error).__name__}"
         raise Misfit("INVALID_PROTOBUF", None, text) from None
 

@@ -1,7 +1,7 @@
 """Protobuf messages as Python values that fit the columns of their descriptor.
 
-What google.protobuf reads without a word though the sender meant something else is refused: a number of another wire
-type, an enum's number without a name, a time that a column cannot hold.
+Some values are refused that google.protobuf reads without an error, though the sender meant something else: a number of
+another wire type, an enum's number without a name, a time that a column cannot hold.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ def known_fields(descriptor: Any, paths: Mapping[int, str]) -> Callable[[Any], N
 
 
 def unread(descriptor: Any) -> Callable[[Any], set[int]]:
-    """A function that gives the numbers of what a message has beside the fields of its descriptor, extensions too.
+    """A function that gives the numbers of what a message has besides the fields of its descriptor, extensions too.
 
-    Fields within others are not looked at.
+    Fields within other fields are not checked.
     """
     from google.protobuf.unknown_fields import UnknownFieldSet  # noqa: PLC0415
 
@@ -71,14 +71,14 @@ def unread(descriptor: Any) -> Callable[[Any], set[int]]:
 
     if not descriptor.is_extendable:
         return numbers
-    # Of the class: a field may bear the name of the method.
+    # Of the class: a field may have the name of the method.
     return lambda message: (
         numbers(message) | {field.number for field, _ in type(message).ListFields(message) if field.is_extension}
     )
 
 
 def numbered(fields: Iterable[int]) -> list[str]:
-    """What stands for the names of fields of which only the numbers are known."""
+    """Texts in the place of names, for fields that are known only by their numbers."""
     return [f"number {number}" for number in sorted(fields)]
 
 

@@ -26,7 +26,7 @@ _KINDS: Final = {
     **dict.fromkeys((FieldType.STRING, FieldType.MESSAGE, FieldType.BYTES), _LEN),
     FieldType.GROUP: _START,
 }
-# A varint as it stands there, without a sign: what fits a field of fewer bits.
+# A varint as encoded, without a sign: what fits a field of fewer bits.
 _SIGNED: Final = ((0, (1 << 31) - 1), ((1 << 64) - (1 << 31), (1 << 64) - 1))
 _FITS: Final = {
     FieldType.INT32: _SIGNED,
@@ -47,7 +47,7 @@ def wrong_bytes(value: bytes, descriptor: Any) -> Misfit | None:
 
 
 def confluent(value: bytes, descriptor: Any) -> bytes:
-    """What stands behind Confluent's framing: a zero, the id of a schema, and which message of its file this is.
+    """The bytes after Confluent's framing, which is a zero, the id of a schema, and the message's place in its file.
 
     Raises:
         Misfit: There is no such framing, or it is another message than the descriptor's.
@@ -168,7 +168,7 @@ class _Walk:
 
 
 def _kind(field: Any) -> int:
-    """The wire type of a field that stands alone."""
+    """The wire type of a single value of a field, which is not packed."""
     return _KINDS.get(field.type, _VARINT)
 
 

@@ -1,7 +1,7 @@
 """What the Protobuf message of a writer has, as columns: the table's as they would have to be to take its values.
 
 Fields are known by their numbers, whatever they are called. What no column can be is left out, and what cannot grow
-stays as it is. Whoever may register a schema says how wide and how deep it is: both have an end here.
+stays as it is. Anyone who may register a schema decides how wide and how deep it is, so both are limited here.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from rivermouth.schemas.column_policies import Policies
 from rivermouth.schemas.evolution import FIELD_NUMBER
 
 PASSED: Final = object()
-"""Stands for a value that was passed over."""
+"""Marks a value that was passed over."""
 _OF_TYPES: Final = ("FIELD_TYPE", "SCHEMA_MISMATCH")
 # Of the type on the left all values are some of the type on the right, and written the same.
 _HELD: Final = {
@@ -251,7 +251,7 @@ def _field_of(declared: Any, number: int | None) -> Any:
 
 
 def _there(field: Any) -> Callable[[Any], bool]:
-    """Whether a message has a value in a field; what is its default without being told apart from nothing is none."""
+    """Whether a message has a value in a field; the default of a field without presence counts as no value."""
     name = field.name
     if is_repeated(field):
         return lambda message: len(getattr(message, name)) > 0

@@ -33,7 +33,7 @@ VERDICT: Final = T.StructType(
     ]
 )
 COLUMNS: Final[Mapping[str, str]] = {"topic": TOPIC, "key": KEY, "headers": HEADERS}
-"""Where what a function asks for stands in the envelope."""
+"""The envelope's column for each thing that a function can ask for."""
 
 MESSAGE_LENGTH: Final = 500
 _REMINDER_S: Final = 1.0
@@ -73,7 +73,7 @@ def python_udf(
     Args:
         schema: The columns.
         decode: Called in Spark's workers.
-        verdict: ``VERDICT``, or that and what ``decode`` tells ``beside``.
+        verdict: ``VERDICT``, or that and the further fields that ``decode`` returns in ``beside``.
     """
     data = nullable(schema)
     made = [("decoded", T.BooleanType()), ("data", data), ("verdict", verdict)]
@@ -100,7 +100,7 @@ class Outcome:
         rows: The rows that were made.
         skipped: Places of the values whose records are left out.
         refused: By place, why a value was refused.
-        beside: What is told of each value besides, by the names of further fields of the verdict.
+        beside: Further fields of the verdict: by the name of the field, what it has for each value.
     """
 
     values: int
@@ -208,7 +208,7 @@ def _headers(array: pa.Array) -> list[list[tuple[str, bytes | None]]]:
 
 
 def _by_arrays(call: _Limited, values: pa.Array, asked: Mapping[str, pa.Array], schema: T.StructType) -> Outcome:
-    """The whole batch in one call; where that fails, its halves, until what fails stands alone."""
+    """The whole batch in one call; where that fails, its halves, down to the single value that fails."""
     outcome, parts = Outcome(len(values)), []
     waiting = [(0, len(values))]
     while waiting:

@@ -1,6 +1,6 @@
 """Single Python values as Arrow arrays of declared types: nothing is cast, rounded or made null.
 
-What pyarrow would convert without a word is looked at before. No text holds a value.
+What pyarrow would convert silently is checked before. No text holds a value.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def address_problem(url: str) -> tuple[str, str] | None:
 
 
 def failure(text: str) -> SchemaRegistryFailed | None:
-    """The typed error behind a failure of Spark in whose text a registry's stands; None if it is another one."""
+    """The typed error behind a failure of Spark whose text contains a registry's failure; None if it is another one."""
     _, found, rest = text.partition(_FAILURE)
     return SchemaRegistryFailed(detail=rest.splitlines()[0].strip()) if found else None
 

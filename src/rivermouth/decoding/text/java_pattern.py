@@ -14,7 +14,7 @@ _GROUP: Final = re.compile(r"\(\?<(?![=!])([^<>()\\\[\]]+)>")
 _OF_PYTHON: Final = re.compile(r"\(\?P([<=>])")
 # Within them blanks and the rest of a line behind # mean nothing, so that signs mean something else.
 _COMMENTS: Final = re.compile(r"\(\?[a-zA-Z]*x")
-# What else stands in it is of no matter: a ] that is its first sign does not close it.
+# The rest of a class does not matter: a ] that is its first character does not close it.
 _CLASS: Final = re.compile(r"\[\^?\]?")
 
 

@@ -9,7 +9,7 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 from rivermouth.decoding.json import json_types
 from rivermouth.decoding.times import time_texts
 
-# Not $, which also stands before a line break at the end.
+# Not $, which also matches before a line break at the end.
 _WHOLE: Final = r"^[+-]?[0-9]{1,40}\z"
 # Oracle, for one, writes no zero before the point.
 _DECIMAL: Final = r"^[+-]?([0-9]{1,60}([.][0-9]{0,60})?|[.][0-9]{1,60})\z"

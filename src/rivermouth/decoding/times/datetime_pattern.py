@@ -93,7 +93,7 @@ _NEEDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class _Token:
-    """A part of a pattern: letters, a text that stands there, or a bracket.
+    """A part of a pattern: letters, a literal text, or a bracket.
 
     Attributes:
         kind: A letter, ``text``, ``[`` or ``]``.

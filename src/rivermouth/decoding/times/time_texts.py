@@ -13,7 +13,7 @@ from rivermouth.schemas.type_limits import within
 _DATE: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}\z"
 _LOCAL: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?)?\z"
 
-# Digits, of which those of a part are zeros; with a time or without.
+# A date in digits with a part that is all zeros; with a time or without.
 _ZERO: Final = r"^(?=0000-|[0-9]{4}-00-|[0-9]{4}-[0-9]{2}-00)[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9:.]{8,18}Z?)?\z"
 
 _DAY: Final = "[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}"

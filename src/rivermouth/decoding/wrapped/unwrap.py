@@ -30,7 +30,7 @@ _PARTS: Final = ("reason", "field", "message")
 
 
 def columns(flow: Flow) -> tuple[str, ...]:
-    """What stands beside the rows of a flow whose values are wrapped, from ``unwrapped`` until ``wrapped_again``."""
+    """Columns that rows have from ``unwrapped`` until ``wrapped_again``, for a flow whose values are wrapped."""
     return (names.SENT, names.WRAPPING) if flow.wraps else ()
 
 

@@ -18,8 +18,8 @@ class Aggregate:
     Attributes:
         kind: ``count_if``: how many rows meet the condition ``of``. ``sum``: of the bigint ``of``, 0 for no rows.
             ``bit_xor``: of the bigint ``of``, null if it is null in all rows. ``collect_set``: the different strings
-            ``of``, none of which holds a comma, with commas between. ``count_each``: by name, how many rows have it
-            among the first names of the array ``of``.
+            ``of``, with commas between; no string holds a comma. ``count_each``: by name, how many rows have it among
+            the first names of the array ``of``.
         of: SQL over a row; where it is null the row does not count.
     """
 

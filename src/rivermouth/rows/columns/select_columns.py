@@ -26,7 +26,7 @@ def select(rows: DataFrame, flow: Flow, beside: Collection[str]) -> DataFrame:
 
     Args:
         rows: Has ``__data``, and its fields and the metadata columns as columns.
-        flow: Says what is selected; what it rescues stands behind that, if it is not selected itself.
+        flow: Says what is selected; what it rescues comes after that, if it is not selected itself.
         beside: Further columns that stay.
     """
     if not flow.select:

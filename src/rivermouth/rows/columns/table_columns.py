@@ -32,7 +32,7 @@ def partition_columns(flow: Flow) -> list[str]:
 
 
 def key_columns(flow: Flow) -> list[str]:
-    """The names of the columns by which the table's rows are told apart; none for a table without keys."""
+    """The names of the columns that identify the table's rows; none for a table without keys."""
     if flow.keyed is None:
         return []
     return names.named(flow.keyed.keys) if flow.keyed.keys else [flow.metadata_columns[flow.default_key]]

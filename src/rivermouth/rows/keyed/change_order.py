@@ -41,7 +41,7 @@ class ChangeOrder:
         partial: The columns that keep their value where a record does not bring one.
         listed: Whether a record lists the columns that it brings; else it brings those that are not null.
         kept: The columns that keep their value where a change leaves it out; all changes bring the others.
-        unknown: For each of them SQL of what stands there while no change has brought its value.
+        unknown: For each of them, SQL of what it has while no change has brought its value.
         leaves: Whether a record lists the columns that it leaves out, and brings all others.
         snapshots: Whether a truncation is a snapshot, which brings rows of its own and has no equal: of two with one
             sequence the newer one by Kafka's order counts.
@@ -110,7 +110,7 @@ class ChangeOrder:
     def newer(self, one: str, other: str, sequence: str | None = None) -> str:
         """SQL, never null: whether ``one``, a change, is newer than ``other`` or the same record.
 
-        A row of which nobody knows from where it came is older than any change.
+        A row whose origin is unknown is older than any change.
 
         Args:
             one: Name of the frame of changes: its sequence is ``__sequence``.
@@ -168,7 +168,7 @@ class Truncations:
         """
         order = self.order
         by_kafka = self._older_by_kafka(frame)
-        # A row of which nobody knows when it came is older than any snapshot.
+        # A row whose time is unknown is older than any snapshot.
         unknown = "true" if order.snapshots else "false"
         if order.sequence is None:
             return F.expr(f"coalesce({by_kafka}, {unknown})")

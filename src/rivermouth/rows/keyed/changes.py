@@ -54,8 +54,8 @@ def with_changes(rows: DataFrame, flow: Flow) -> DataFrame:
     Adds ``__delete`` and ``__truncate`` (boolean, never null), ``__sequence`` (null for a tombstone, unless it is
     of Kafka's columns alone, and for all without ``sequence_by``) and ``__problem``: ``KEY_NULL``, ``SEQUENCE_NULL``,
     ``KEY_CHANGED`` or null. A tombstone gets those of its key columns that a value would have brought from Kafka's
-    key, and so does a deletion that an envelope tells without them. Such a deletion without a sequence stands where a
-    tombstone would, and so does one with made-up columns, unless metadata columns alone make its sequence.
+    key, and so does a deletion that an envelope reports without them. Such a deletion without a sequence has the place
+    of a tombstone, and so does one with made-up columns, unless metadata columns alone make its sequence.
     """
     sink = flow.keyed
     if sink is None:
@@ -169,8 +169,8 @@ def _with_keys_of_tombstones(rows: DataFrame, flow: Flow) -> DataFrame:
 def by_partition(changes: DataFrame, order: ChangeOrder) -> DataFrame:
     """What is newest of each key in each partition, as far as the batch tells.
 
-    A tombstone has no sequence: it stands where the newest record of its key before it stands, so it is newer than all
-    of them. Only what comes after the last one can be newer still; ``newest`` decides.
+    A tombstone has no sequence: it has the place of the newest record of its key before it, so it is newer than all of
+    them. Only what comes after the last one can be newer still; ``newest`` decides.
 
     Args:
         changes: The table's columns, and ``__delete`` and ``__sequence``; their keys are not null.

@@ -84,7 +84,7 @@ class ColumnStarts:
         return cls(tuple(body.get("without", ())), starts)
 
     def now(self, read: Iterable[str], table: Iterable[str], left: Iterable[str], entry: Entry) -> Self:
-        """The same for a flow that stands at ``entry``.
+        """The same for a flow whose newest entry is ``entry``.
 
         Args:
             read: The columns that it reads.

@@ -1,8 +1,8 @@
-"""The history of a key: what all that is known of it comes to, in whichever order it became known.
+"""The history of a key: the result of all that is known of it, in whichever order it became known.
 
 A key has places, each a value of the sequence. At a place the newest record by Kafka's order counts, and it is either
 a version, which is valid from there to the next place, or a deletion, which is not. A truncation is a place of all
-keys, and gives way to a version there. A tombstone has no place of its own: it ends the version behind which it stands.
+keys, and gives way to a version there. A tombstone has no place of its own: it ends the version that it follows.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def points(
         known: All that is known of their keys, and of those that a truncation of them is about.
         order: The table's.
         values: Whether a record that is stored with other values than ``changes`` has counts as changed.
-        deduced: Whether a version's end tells of a deletion of which nothing else is known.
+        deduced: Whether a version's end implies a deletion that nothing else reports.
 
     Returns:
         A row a place; ``written``, ``to_remember`` and ``__records``, how many of the changes are there, tell of it.

@@ -27,7 +27,7 @@ def ranged(frame: DataFrame, keys: Sequence[str]) -> list[str]:
 
 
 def counts(columns: Sequence[str]) -> Iterator[Column]:
-    """Aggregates, each with a name, of which ``found`` makes the ranges of these columns."""
+    """Aggregates, each with a name, from which ``found`` makes the ranges of these columns."""
     for index, name in enumerate(columns):
         yield F.min(names.quoted(name)).alias(f"least_{index}")
         yield F.max(names.quoted(name)).alias(f"greatest_{index}")

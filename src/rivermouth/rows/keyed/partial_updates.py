@@ -187,7 +187,7 @@ def merged(
 
 
 def _part(name: str, order: ChangeOrder) -> Column:
-    """The value of a column of its own; where records leave it out and none brought it, what stands for it."""
+    """The value of a column of its own; where records leave it out and none brought it, its SQL of ``unknown``."""
     path = f"{_COLUMNS}.{names.quoted(name)}"
     brought = F.col(f"{path}.{_VALUE}")
     if not order.leaves:
@@ -238,7 +238,7 @@ def _paths(order: ChangeOrder) -> list[str]:
 
 
 def _each(of: Callable[[str], Column], order: ChangeOrder) -> tuple[Column, Column]:
-    """``__row`` and ``__columns``, of which each candidate is what ``of`` makes of its SQL."""
+    """``__row`` and ``__columns``, where each candidate is what ``of`` makes of its SQL."""
     row, *columns = map(of, _paths(order))
     named = (column.alias(name) for column, name in zip(columns, order.partial, strict=True))
     return row.alias(_ROW), F.struct(*named).alias(_COLUMNS)

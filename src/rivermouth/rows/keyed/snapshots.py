@@ -75,7 +75,7 @@ def split(rows: DataFrame, column: str) -> DataFrame:
 
     Returns:
         ``rows`` with ``__data`` as ``columns`` says, ``__ordinal``, 0 for the snapshot and from 1 on for its rows, and
-        ``__misfit``, ``ROWS_MISSING`` or null. The value stands beside the snapshot alone.
+        ``__misfit``, ``ROWS_MISSING`` or null. Only the snapshot itself has the value.
     """
     kinds: Any = rows.schema[names.DATA].dataType
     held, element = F.col(names.DATA)[column], kinds[column].dataType.elementType

@@ -20,7 +20,7 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.CalendarInterval;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** A table or query of a database, of which a column grows with each row. */
+/** A table or query of a database that has a column that grows with each row. */
 public final class IncrementalTable {
     static final String COLUMN = "incrementalcolumn";
     static final String DELAY = "incrementaldelay";

@@ -59,7 +59,7 @@ public final class ChecksumFiles {
         for (AddFile file : CollectionConverters.asJava(all)) {
             JsonNode statistics = parsed(file.stats());
             boolean tight = statistics.path("tightBounds").asBoolean(true);
-            // Those that were made anew beside marks count nulls in another way than those that follow.
+            // Those that were made again next to a deletion vector count nulls in another way than those that follow.
             if (!statistics.path("numRecords").isIntegralNumber() || tight && file.deletionVector() != null) {
                 return null;
             }

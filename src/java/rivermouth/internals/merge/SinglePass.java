@@ -90,7 +90,7 @@ public final class SinglePass {
         this.transaction = DeltaLog$.MODULE$.forTable(spark, location).startTransaction(Option.empty(), Option.empty());
     }
 
-    /** Whether the table is one whose rows are marked as gone, and of which nothing else is kept with a change. */
+    /** Whether the table's rows are marked as gone by deletion vectors, and nothing else is kept with a change. */
     public boolean allowed() {
         return DeletionVectorUtils$.MODULE$.deletionVectorsWritable(transaction.protocol(), transaction.metadata())
                 && !(Boolean) DeltaConfigs$.MODULE$.CHANGE_DATA_FEED().fromMetaData(transaction.metadata())

@@ -20,7 +20,7 @@ import org.apache.spark.sql.classic.Dataset;
 record Values(String column, List<Object> sorted) {
     static final char REPLACEMENT = '\ufffd';
 
-    /** The values that the changes have in the columns of these ranges; without columns of which not all can be told. */
+    /** The values that the changes have in the columns of these ranges; without columns where some are not certain. */
     static List<Values> of(Dataset<Row> changes, List<Range> ranges) {
         Column[] columns = ranges.stream()
                 .map(range -> col("`" + range.column().replace("`", "``") + "`"))

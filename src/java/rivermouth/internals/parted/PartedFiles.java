@@ -160,7 +160,7 @@ public final class PartedFiles {
     }
 
     /**
-     * Adds the files of one table in one commit; false, and nothing done, if the table stands elsewhere by now.
+     * Adds the files of one table in one commit; false, and nothing done, if it has another version or id by now.
      *
      * @param number of the table
      * @param table Delta's id of it

@@ -134,7 +134,7 @@ final class FooterValues {
         }
     }
 
-    /** What Delta keeps of a text; null for one of which nothing shorter will do. */
+    /** What Delta keeps of a text; null for one that nothing shorter can replace. */
     interface Prefix {
         String of(String text);
 

@@ -45,8 +45,8 @@ import rivermouth.internals.stats.FooterValues.Prefix;
 /**
  * Delta's statistics of new files, from what the footers of the files know, instead of from every row.
  *
- * <p>Parquet's writer notes the least and the greatest value of each column and how many are null, whoever asks. Delta
- * works them out a second time, row by row, in an aggregation of its own. What comes out here is the same text.
+ * <p>Parquet's writer always notes the least and the greatest value of each column and how many are null. Delta works
+ * them out a second time, row by row, in an aggregation of its own. What comes out here is the same text.
  */
 public final class Footers {
     private static final int THREADS = 16;
@@ -215,7 +215,7 @@ public final class Footers {
                 return;
             }
             if (chunk == null || !chunk.hasNonNullValue()) {
-                // A chunk without bounds is one of nulls alone, or one of which nothing is known.
+                // A chunk without bounds has only nulls, or nothing is known of it.
                 known = counted && chunk.getNumNulls() == column.getValueCount();
                 return;
             }
