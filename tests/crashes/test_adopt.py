@@ -379,7 +379,7 @@ def test_a_plan_says_what_the_run_would_meet_after_it(scene, notebook, spark):
     assert (foreseen.problem, foreseen.ranges) == (None, {scene.topic: {0: (2, 5)}})
     assert foreseen.warnings[-1] == (
         f"the run would take the table over, and then stop: flow shop: topic {scene.topic} partition 0: offsets 2 to 4 "
-        "(exclusive) are no longer in Kafka, which lacks 2 in all"
+        "(exclusive) are no longer in Kafka, which lacks 2 offsets in total"
     )
     scene.options["on_data_loss"] = "record"
     foreseen = planned(scene, spark, notebook.checkpoint)

@@ -416,8 +416,8 @@ def test_ranges_that_begin_behind_the_ledger_are_a_stop(make_scene, spark):
 
     outcome = scene.follow(spark, until=lambda _event: False, between_batches=plan_too_late)
     assert str(outcome.error) == (
-        f"[LEDGER_GAP] flow shop: topic {scene.topic} partition 0: offsets {end} to {end + 5} (exclusive) are in no "
-        "batch; nothing was written\n"
+        f"[LEDGER_GAP] flow shop: topic {scene.topic} partition 0: no batch has the offsets {end} to {end + 5} "
+        "(exclusive); nothing was written\n"
         "  hint: rivermouth run shop"
     )
 

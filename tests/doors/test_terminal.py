@@ -300,7 +300,7 @@ TYPE = f"struct<{','.join(f'field_{number}:bigint' for number in range(20))}>"
 TABLES = {
     "summary": (progress.SUMMARY_HEAD, [(LONG, *[123456789] * 7), ("short", *[1] * 7)], [LONG]),
     "dead letters": (
-        ("flow", "status", "stage", "reason", "field or expectations", "letters", "for example"),
+        ("flow", "status", "stage", "reason", "field or expectations", "count", "for example"),
         [("orders", "open", "decode", "FIELD_UNDECLARED", "a.b.c", 12, "orders-of-the-shop partition 0 offset 123456")],
         [],
     ),

@@ -1,4 +1,4 @@
-"""Tables looked at and looked after: errors of reading and of maintenance."""
+"""Tables and their maintenance: errors of reading, OPTIMIZE and VACUUM."""
 
 from __future__ import annotations
 
