@@ -121,7 +121,7 @@ def test_behind_a_checkpoint_every_record_comes_once(scene, notebook, spark):
     scene.send(*good(6, 7), b"{broken")
     error = scene.drain(spark).error
     assert str(error) == (
-        f"[TABLE_FOREIGN] flow shop: table {scene.table} exists and carries no ledger of this flow "
+        f"[TABLE_FOREIGN] flow shop: table {scene.table} exists and has no ledger of this flow "
         "(no entry in its log); nothing was written\n"
         "  hint: name another table, or take this one over: rivermouth run shop --adopt CHECKPOINT"
     )
