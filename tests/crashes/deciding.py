@@ -12,7 +12,7 @@ from rivermouth.engine.report.status import project_status
 
 GOOD = b'{"id": 1, "amount": 1, "name": "x"}'
 NOBODY = b'{"id": 2, "amount": 1, "name": "nobody"}'
-RECORD = "on_data_loss: record, for this and all to come; or only for this: "
+RECORD = "set on_data_loss: record to accept this loss and later ones; or accept only this one: "
 CLUSTER = "check that bootstrap_servers names the right cluster; then "
 MENDED = tuple(each for each in EXPECTATIONS if each["name"] != "known_name")
 

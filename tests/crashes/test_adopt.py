@@ -121,7 +121,7 @@ def test_behind_a_checkpoint_every_record_comes_once(scene, notebook, spark):
     scene.send(*good(6, 7), b"{broken")
     error = scene.drain(spark).error
     assert str(error) == (
-        f"[TABLE_FOREIGN] flow shop: table {scene.table} exists and carries no ledger of this flow "
+        f"[TABLE_FOREIGN] flow shop: table {scene.table} exists and has no ledger of this flow "
         "(no entry in its log); nothing was written\n"
         "  hint: name another table, or take this one over: rivermouth run shop --adopt CHECKPOINT"
     )
@@ -379,7 +379,7 @@ def test_a_plan_says_what_the_run_would_meet_after_it(scene, notebook, spark):
     assert (foreseen.problem, foreseen.ranges) == (None, {scene.topic: {0: (2, 5)}})
     assert foreseen.warnings[-1] == (
         f"the run would take the table over, and then stop: flow shop: topic {scene.topic} partition 0: offsets 2 to 4 "
-        "(exclusive) are no longer in Kafka, which lacks 2 in all"
+        "(exclusive) are no longer in Kafka, which lacks 2 offsets in total"
     )
     scene.options["on_data_loss"] = "record"
     foreseen = planned(scene, spark, notebook.checkpoint)

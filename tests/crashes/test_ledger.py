@@ -281,7 +281,7 @@ def test_a_failure_of_the_first_batch_after_a_cleaned_log_is_judged_by_the_side_
 def test_the_table_of_another_flow_is_refused(small, spark):
     small.options["name"] = "other"
     assert refused(small, spark) == (
-        f"[TABLE_FOREIGN] flow other: table {small.table} exists and carries no ledger of this flow "
+        f"[TABLE_FOREIGN] flow other: table {small.table} exists and has no ledger of this flow "
         "(its ledger is that of flow 'shop'); nothing was written\n"
         "  hint: name another table, or move this one away"
     )
@@ -304,7 +304,7 @@ def test_a_table_without_a_ledger_is_refused(make_scene, spark):
     schema += ", kafka_offset bigint, kafka_timestamp timestamp, kafka_key string, ingested_at timestamp"
     spark.createDataFrame([], schema).write.format("delta").save(str(scene.table))
     assert refused(scene, spark) == (
-        f"[TABLE_FOREIGN] flow shop: table {scene.table} exists and carries no ledger of this flow "
+        f"[TABLE_FOREIGN] flow shop: table {scene.table} exists and has no ledger of this flow "
         "(no entry in its log); nothing was written\n"
         "  hint: name another table, or take this one over: rivermouth run shop --adopt CHECKPOINT"
     )
@@ -416,8 +416,8 @@ def test_ranges_that_begin_behind_the_ledger_are_a_stop(make_scene, spark):
 
     outcome = scene.follow(spark, until=lambda _event: False, between_batches=plan_too_late)
     assert str(outcome.error) == (
-        f"[LEDGER_GAP] flow shop: topic {scene.topic} partition 0: offsets {end} to {end + 5} (exclusive) are in no "
-        "batch; nothing was written\n"
+        f"[LEDGER_GAP] flow shop: topic {scene.topic} partition 0: no batch has the offsets {end} to {end + 5} "
+        "(exclusive); nothing was written\n"
         "  hint: rivermouth run shop"
     )
 

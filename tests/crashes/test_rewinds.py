@@ -283,7 +283,7 @@ def test_a_batch_that_was_not_settled_before_others_changed_the_table_is_read_ag
     spark.sql(f"DELETE FROM delta.`{scene.table}`")
     error = decided(scene, spark, rewind=[f"{scene.topic}-0:10"]).error
     assert str(error) == (
-        "[DECISION_REFUSED] flow shop: --rewind is refused: the last batch was not settled before others changed the "
+        "[DECISION_REFUSED] flow shop: --rewind is refused: the last batch was not complete when others changed the "
         "table, so it has to be read again; nothing was recorded\n"
         f'  hint: rivermouth run shop --rewind {scene.topic}-0:0 --why "REASON"'
     )

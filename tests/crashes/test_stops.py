@@ -20,10 +20,7 @@ from rivermouth.engine.run import follow, restart_policy, run_flow
 from rivermouth.engine.run.supervisor import Supervisor
 from rivermouth.errors import CountsDisagree
 
-AGAIN = (
-    "rivermouth run shop, which settles it by what the table has; if that stops in the same way, report it: "
-    "this must not happen"
-)
+AGAIN = "rivermouth run shop, which counts the batch again from the table; if it fails again, report a bug"
 
 
 @pytest.fixture
@@ -46,7 +43,7 @@ def test_rows_that_were_not_counted_stop_the_flow_and_the_next_run_settles_them(
         outcome = scene.drain(spark)
     assert str(outcome.error) == (
         "[COUNTS_DISAGREE] flow shop: ledger entry 1: 4 rows in the table, 3 were counted; is an expectation or "
-        "expression not deterministic?; its rows are in the table, and it was not settled\n"
+        "expression not deterministic?; its rows are in the table, and its counts are not complete\n"
         f"  hint: {AGAIN}"
     )
     assert scene.drain(spark).error is None
@@ -61,7 +58,7 @@ def test_counts_that_do_not_add_up_are_told_one_by_one():
         complete(run, {"t": {0: (0, 10)}}, Counts(consumed=10, written=4, merged=1, dropped=2, dead_lettered=1), 1.0)
     assert str(caught.value) == (
         "[COUNTS_DISAGREE] flow shop: ledger entry 7: of 10 records 4 were written, 1 merged, 2 dropped and 1 "
-        "dead-lettered, which does not add up; its rows are in the table, and it was not settled\n"
+        "dead-lettered, which does not add up; its rows are in the table, and its counts are not complete\n"
         f"  hint: {AGAIN}"
     )
 

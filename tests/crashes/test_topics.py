@@ -41,7 +41,7 @@ def test_records_that_kafka_dropped_before_they_were_read_are_a_stop(make_scene,
     for outcome in (scene.drain(spark), scene.follow(spark, until=lambda _event: False)):
         assert str(outcome.error) == (
             f"[OFFSETS_EXPIRED] flow shop: topic {scene.topic} partition 0: offsets 10 to 25 (exclusive) are no "
-            "longer in Kafka, which lacks 15 in all; nothing was written\n"
+            "longer in Kafka, which lacks 15 offsets in total; nothing was written\n"
             f'  hint: {RECORD}rivermouth run shop --accept-loss {scene.topic}-0:10-25 --why "REASON"'
         )
 
@@ -102,7 +102,7 @@ def test_records_of_an_added_partition_that_kafka_dropped_before_the_flow_saw_it
     error = scene.drain(spark).error
     assert str(error) == (
         f"[OFFSETS_EXPIRED] flow shop: topic {scene.topic} partition 1: offsets 0 to 3 (exclusive) are no longer in "
-        "Kafka, which lacks 3 in all; nothing was written\n"
+        "Kafka, which lacks 3 offsets in total; nothing was written\n"
         f'  hint: {RECORD}rivermouth run shop --accept-loss {scene.topic}-1:0-3 --why "REASON"'
     )
     outcome = decided(scene, spark, **hinted(error))

@@ -11,7 +11,6 @@ import tokenize
 import pytest
 from tests.docs import prose
 from tests.docs.blocks import ROOT
-from tools import docs_reference
 
 from rivermouth import errors
 
@@ -20,8 +19,6 @@ TOP = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
 TOP += sorted((ROOT / "changelog.d").glob("*.md"))
 # Decisions are kept as they were written.
 PAGES = TOP + [path for path in sorted((ROOT / "docs").rglob("*.md")) if path.parent.name != "adr"]
-# The texts of generated pages are docstrings.
-WRITTEN = [path for path in PAGES if path.parent.name != "reference" or path.name not in docs_reference.PAGES]
 
 # Names in a text: inline code, and the parameter that an entry of "Args" or "@param" describes.
 _NAMES = re.compile(r"``[^`]*``|\{@(?:code|link)\b[^}]*\}|^\s*\*{0,2}\w+:|@param\s+\S+", re.MULTILINE)
@@ -68,7 +65,7 @@ def test_a_page_has_none_of_the_refused_words(path):
     assert prose.refused(prose.prose(path.read_text("utf-8"))) == []
 
 
-@pytest.mark.parametrize("path", WRITTEN, ids=_name)
+@pytest.mark.parametrize("path", PAGES, ids=_name)
 def test_no_sentence_of_a_page_is_too_long(path):
     assert [place for place in prose.sentences(path.read_text("utf-8")) if prose.too_long(place[1])] == []
 

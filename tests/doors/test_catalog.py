@@ -95,7 +95,7 @@ def test_a_metastore_that_nobody_serves_keeps_the_flow_from_carrying(broker, top
     assert done.returncode == 1
     told = (
         "[METASTORE_UNAVAILABLE] flow orders: the metastore cannot be opened, so spark_catalog.shop_bronze.web_orders "
-        "is not registered and nothing was carried; its service does not answer, or another process has the embedded "
+        "is not registered and nothing was written; its service does not answer, or another process has the embedded "
         "one open\n"
         "  at: rivermouth.yml:8\n"
         "  hint: start that service or stop that process, then: rivermouth run orders; flows of several processes need "

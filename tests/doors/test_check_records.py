@@ -361,5 +361,5 @@ def test_what_spark_cannot_judge_is_one_error_of_ours(project, monkeypatch, spar
     )
     with pytest.raises(RivermouthError) as raised:
         rivermouth.Project.from_spec(spec, base=project.base).check_records("f", [{"id": 1}])
-    assert str(raised.value).startswith("[RECORDS_NOT_CHECKED] flow f: the records could not be judged: ")
+    assert str(raised.value).startswith("[RECORDS_NOT_CHECKED] flow f: the records could not be checked: ")
     assert raised.value.next_step == "rivermouth validate f"

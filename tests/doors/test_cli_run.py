@@ -435,7 +435,7 @@ def test_dead_letters_are_counted_by_kind(ran):
     assert (code, err) == (0, "")
     where = f"{shop.topic} partition 0 offset"
     assert [re.split(r"\s{2,}", line) for line in out.splitlines()] == [
-        ["flow", "status", "stage", "reason", "field or expectations", "letters", "for example"],
+        ["flow", "status", "stage", "reason", "field or expectations", "count", "for example"],
         ["orders", "open", "decode", "INVALID_UTF8", "-", "1", f"{where} 3"],
         ["orders", "open", "expectation", "EXPECTATION", "positive", "1", f"{where} 1"],
         ["orders", "open", "expectation", "EXPECTATION", "positive, small", "1", f"{where} 4"],

@@ -119,7 +119,7 @@ flows:
             ("orders",),
             True,
             (
-                "[ARGUMENT_INVALID] --debug: a decision cannot be tried; nothing was run\n"
+                "[ARGUMENT_INVALID] --debug: it takes no decision; nothing was run\n"
                 "  hint: rivermouth run orders ..., without --debug"
             ),
         ),

@@ -31,7 +31,7 @@ flows:
     table: bronze.others
 """
 COMMAND = re.compile(r"""rivermouth ((?:"[^"]*"|[^;,"])+)""")
-YAML = re.compile(r"^([a-z_]+): ([^,;]*(?:\{.*\})?)")
+YAML = re.compile(r"^(?:set )?([a-z_]+): ((?:(?! to )[^,;])*(?:\{.*\})?)")
 
 
 class Pasting(Shop):

@@ -169,7 +169,7 @@ def test_counts_of_a_batch_that_was_cut_off_are_pending(lake, filled):
     entries = lake.two_batches(pair, name, {0: 10})
     lake.commit(pair, entries[2].after_batch({name: {0: (10, 15)}}, SECOND, {}))
     (status,) = lake.status(pair)
-    assert status.message == "the counts of the last batch are pending: the next start settles them"
+    assert status.message == "the counts of the last batch are pending: the next start completes them"
     assert (status.entry, status.pending, status.last_batch) == (3, True, None)
     assert status.partitions == (PartitionStatus(name, 0, 15, 20, 5),)
     assert (status.totals, status.dead_letters) == (FIRST + SECOND, 3)
@@ -184,8 +184,8 @@ def test_counts_are_pending_while_the_writer_settles_its_batch(lake, filled):
     lake.commit(pair, entries[2].after_batch({name: {0: (10, 15)}}, SECOND, {}))
     with Lease(LocalFiles(), pair[1].lease_file, flow="orders", table=pair[1].table):
         (status,) = lake.status(pair)
-    assert status.message == "the counts of the last batch are pending: its writer is settling it"
-    assert "    its counts are pending until its writer has settled it\n" in status_text(status)
+    assert status.message == "the counts of the last batch are pending: its writer is completing it"
+    assert "    its counts are pending until its writer has completed it\n" in status_text(status)
 
 
 def test_a_log_without_entries_leaves_the_side_file(lake, filled):
@@ -295,7 +295,7 @@ def test_offsets_that_are_gone_or_not_there(lake, filled, broker):
     assert (lost.code, beyond.code) == ("OFFSETS_EXPIRED", "OFFSETS_BEYOND_END")
     assert lost.message == (
         f"flow first: topic {expired} partition 0: offsets 6 to 8 (exclusive) are no longer in Kafka, which "
-        "lacks 2 in all; nothing was written"
+        "lacks 2 offsets in total; nothing was written"
     )
     assert beyond.message == (
         f"flow second: topic {ahead} partition 0: the ledger expects offset 12, the topic ends at 10; "
@@ -326,7 +326,7 @@ def test_a_batch_that_was_not_settled_and_whose_records_are_gone_is_a_stop(lake,
     (status,) = lake.status(pair)
     assert status.code == "OFFSETS_EXPIRED"
     assert status.hint == (
-        "on_data_loss: record, for this and all to come; or only for this: "
+        "set on_data_loss: record to accept this loss and later ones; or accept only this one: "
         f'rivermouth run orders --accept-loss {name}-0:4-5 --why "REASON"'
     )
 

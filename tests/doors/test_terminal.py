@@ -94,7 +94,7 @@ class Terminal:
 
     def json(self, *arguments, code=0):
         """The same as JSON; each line can be printed."""
-        lines = self.say(*arguments, "--output", "json", code=code).splitlines()
+        lines = self.echo(*arguments, "--output", "json", code=code).splitlines()
         assert all(line.isprintable() for line in lines)
         return [json.loads(line) for line in lines]
 
@@ -130,7 +130,7 @@ def lines_with(text, said):
 
 
 def test_a_run_its_dead_letters_and_its_status(shop, terminal, monkeypatch, capsys):
-    said = terminal.say("run", "strict")
+    said = terminal.echo("run", "strict")
     assert is_obeyed(said) == []
     for line in (
         "strict: new table",
@@ -138,11 +138,11 @@ def test_a_run_its_dead_letters_and_its_status(shop, terminal, monkeypatch, caps
         "strict: done, 1 batch",
     ):
         assert line in said
-    counted = terminal.say("dead-letters", "list")
+    counted = terminal.echo("dead-letters", "list")
     assert is_text(counted)
     assert len(lines_with(f"FIELD_UNDECLARED  /{SHOWN}", counted)) == 1
     monkeypatch.setenv("COLUMNS", str(NARROW))
-    narrow = terminal.say("status", "strict")
+    narrow = terminal.echo("status", "strict")
     assert invoke(["status", "strict"]) == 0
     words = capsys.readouterr().out.split()
     assert narrow.split()[-len(words) :] == words
@@ -151,10 +151,10 @@ def test_a_run_its_dead_letters_and_its_status(shop, terminal, monkeypatch, caps
 @pytest.mark.long
 def test_dead_letters(shop, terminal):
     terminal.json("run", "strict", "own")
-    counted = terminal.say("dead-letters", "list")
+    counted = terminal.echo("dead-letters", "list")
     assert is_text(counted)
     assert len(lines_with(f"FIELD_UNDECLARED  /{SHOWN}", counted)) == 1
-    shown = terminal.say("dead-letters", "show")
+    shown = terminal.echo("dead-letters", "show")
     assert is_text(shown)
     assert len(lines_with(f"FIELD_UNDECLARED in /{SHOWN}", shown)) == 1
     assert lines_with("FUNCTION_FAILED", shown) == [f"  decode: FUNCTION_FAILED: ValueError: {SHOWN}"]
@@ -164,7 +164,7 @@ def test_dead_letters(shop, terminal):
 
 @pytest.mark.long
 def test_a_policy_that_stops_the_flow(shop, terminal):
-    said = terminal.say("run", "stops", code=1)
+    said = terminal.echo("run", "stops", code=1)
     assert is_obeyed(said) == []
     change = f"flow stops: a field is not in the schema, /{SHOWN}: {shop}-0 offset 0; the batch was not written"
     (line,) = lines_with("[OK] all is well", said)
@@ -174,26 +174,26 @@ def test_a_policy_that_stops_the_flow(shop, terminal):
 
 
 def test_a_schema_that_grows(shop, terminal):
-    said = terminal.say("run", "grows")
+    said = terminal.echo("run", "grows")
     assert is_obeyed(said) == []
     assert len(lines_with(f"grows: schema evolved: version 1 adds column {SHOWN} bigint", said)) == 1
-    shown = terminal.say("schema", "show", "grows")
+    shown = terminal.echo("schema", "show", "grows")
     assert is_text(shown)
     assert shown.splitlines()[1:] == ["  id bigint", f"  {SHOWN} bigint"]
 
 
 @pytest.mark.long
 def test_schemas_that_grow(shop, terminal):
-    said = terminal.say("run", "grows")
+    said = terminal.echo("run", "grows")
     assert is_obeyed(said) == []
     assert len(lines_with(f"grows: schema evolved: version 1 adds column {SHOWN} bigint", said)) == 1
-    shown = terminal.say("schema", "show", "grows")
+    shown = terminal.echo("schema", "show", "grows")
     assert is_text(shown)
     assert shown.splitlines()[1:] == ["  id bigint", f"  {SHOWN} bigint"]
-    versions = terminal.say("schema", "show", "grows", "--history")
+    versions = terminal.echo("schema", "show", "grows", "--history")
     assert is_text(versions)
     assert lines_with(f"adds column {SHOWN} bigint", versions) == versions.splitlines()[1:]
-    read = terminal.say("tables", "read", "grows")
+    read = terminal.echo("tables", "read", "grows")
     assert is_text(read)
     assert read.splitlines()[0].endswith(f"  {SHOWN}")
     (row,) = terminal.json("tables", "read", "grows")
@@ -204,17 +204,17 @@ def test_schemas_that_grow(shop, terminal):
 
 @pytest.mark.long
 def test_schemas_that_are_inferred(shop, broker, terminal):
-    planned = terminal.say("plan", "inferred")
+    planned = terminal.echo("plan", "inferred")
     assert is_text(planned)
     assert len(lines_with(f"    {SHOWN}  bigint", planned)) == 1
     terminal.json("run", "inferred")
     others = [{NAME: 1, f"new{NAME}": value} for value in (1, "text")]
     produce(broker.bootstrap_servers, {}, shop, [json.dumps(each).encode() for each in others])
-    found = terminal.say("schema", "infer", "inferred")
+    found = terminal.echo("schema", "infer", "inferred")
     assert is_text(found)
     assert len(lines_with(f"  new{SHOWN}: number 1 ({shop}-0 offset 1), string 1", found)) == 1
     assert [line.split("  ")[0] for line in found.splitlines()[1:3]] == [SHOWN, f"new{SHOWN}"]
-    said = terminal.say("run", "inferred", "--update-schema")
+    said = terminal.echo("run", "inferred", "--update-schema")
     assert is_obeyed(said) == []
     assert len(lines_with(f"version 2 adds column new{SHOWN} string", said)) == 1
 
@@ -241,8 +241,8 @@ EVENTS = (
         pytest.param(lambda: Output(traceback=True).unexpected(ValueError(NAME)), id="an error of others"),
         pytest.param(lambda: Output().result(columns([NAME], [[NAME]]), None), id="a table"),
         *(pytest.param(lambda each=each: progress.PlainLines().hear(each), id=type(each).__name__) for each in EVENTS),
-        pytest.param(lambda: progress.PlainLines().say(NAME), id="progress in lines"),
-        pytest.param(lambda: live.LiveTable().say(NAME), id="progress before the table"),
+        pytest.param(lambda: progress.PlainLines().echo(NAME), id="progress in lines"),
+        pytest.param(lambda: live.LiveTable().echo(NAME), id="progress before the table"),
     ],
 )
 def test_each_way_out_for_people(work, terminal):
@@ -256,7 +256,7 @@ def test_a_live_table_keeps_its_own_colours(terminal):
         shown = live.LiveTable()
         for event in EVENTS:
             shown.hear(event)
-        shown.say(f"{NAME} :warning: [red]")
+        shown.echo(f"{NAME} :warning: [red]")
         shown.close()
 
     _, said = terminal.seen(shows)
@@ -300,7 +300,7 @@ TYPE = f"struct<{','.join(f'field_{number}:bigint' for number in range(20))}>"
 TABLES = {
     "summary": (progress.SUMMARY_HEAD, [(LONG, *[123456789] * 7), ("short", *[1] * 7)], [LONG]),
     "dead letters": (
-        ("flow", "status", "stage", "reason", "field or expectations", "letters", "for example"),
+        ("flow", "status", "stage", "reason", "field or expectations", "count", "for example"),
         [("orders", "open", "decode", "FIELD_UNDECLARED", "a.b.c", 12, "orders-of-the-shop partition 0 offset 123456")],
         [],
     ),
@@ -422,9 +422,9 @@ def test_a_command_within_a_line_is_not_broken(line, broken, terminal, monkeypat
 
 def test_wrong_usage_is_told_in_words_and_broken_between_them(terminal, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(NARROW))
-    said = terminal.say("status", "--max-lag", "ten", code=2)
+    said = terminal.echo("status", "--max-lag", "ten", code=2)
     assert said.endswith("\nError: Invalid value for '--max-lag': 'ten' is not a valid integer.\n")
-    said = terminal.say("dead-letters", "list", "--reason", "FOO", code=2)
+    said = terminal.echo("dead-letters", "list", "--reason", "FOO", code=2)
     assert [line for line in said.splitlines() if width_of(line) > NARROW] == []
     assert "WRONG_LENGTH, WRONG_MAGIC." in said
     assert "\n  " in said.partition("Error: ")[2]
@@ -452,7 +452,7 @@ def test_what_takes_its_time_is_shown_with_seconds_and_its_line_stays(terminal):
 
 @pytest.mark.long
 def test_the_lines_that_others_see_are_there_on_a_terminal(shop, terminal, monkeypatch, capsys):
-    said = terminal.say("run", "strict")
+    said = terminal.echo("run", "strict")
     for line in (
         "strict: new table",
         "strict: batch 1: 1 consumed, 0 written, 1 dead-lettered, ",
@@ -461,7 +461,7 @@ def test_the_lines_that_others_see_are_there_on_a_terminal(shop, terminal, monke
         assert line in said
     monkeypatch.setenv("COLUMNS", str(NARROW))
     for command in ("status", "audit"):
-        narrow = terminal.say(command, "strict")
+        narrow = terminal.echo(command, "strict")
         assert invoke([command, "strict"]) == 0
         words = capsys.readouterr().out.split()
         assert narrow.split()[-len(words) :] == words

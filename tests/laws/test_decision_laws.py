@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rivermouth.domain.ledger import decisions, offset_ranges
-from rivermouth.domain.ledger.data_loss import KafkaState, LossDecision, gone, problem, undecided
+from rivermouth.domain.ledger.data_loss import KafkaState, LossDecision, deleted_ranges, problem, undecided
 from rivermouth.domain.ledger.ledger import Counts, first_entry
 from rivermouth.errors import DecisionRefused, OffsetsExpired, RivermouthError
 
@@ -32,7 +32,7 @@ def a_flow(parts):
 @given(PARTITIONS)
 def test_what_is_gone_is_what_is_needed_and_lies_before_what_kafka_holds(parts):
     entry, needed, found = a_flow(parts)
-    lacking = gone(needed, found.first)
+    lacking = deleted_ranges(needed, found.first)
     expected = {("t", p, o) for p, kept in found.first["t"].items() for o in range(needed["t"][p], kept)}
     assert cells(lacking) == expected
     stopped = problem("shop", entry, needed, found)
@@ -42,7 +42,7 @@ def test_what_is_gone_is_what_is_needed_and_lies_before_what_kafka_holds(parts):
 @given(PARTITIONS)
 def test_all_that_is_gone_called_lost_moves_the_ledger_behind_it_and_no_further(parts):
     entry, needed, found = a_flow(parts)
-    lacking = gone(needed, found.first)
+    lacking = deleted_ranges(needed, found.first)
     ruling = decisions.rule("shop", entry, needed, found, LossDecision(losses=lacking))
     if not lacking:
         assert ruling is None
@@ -61,7 +61,7 @@ def test_all_that_is_gone_called_lost_moves_the_ledger_behind_it_and_no_further(
 @given(PARTITIONS, st.data())
 def test_less_than_all_that_is_gone_and_anything_else_is_refused(parts, data):
     entry, needed, found = a_flow(parts)
-    lacking = gone(needed, found.first).get("t", {})
+    lacking = deleted_ranges(needed, found.first).get("t", {})
     p = data.draw(st.sampled_from(sorted(parts)))
     start, end = sorted(data.draw(st.tuples(OFFSET, st.integers(31, 60))))
     with pytest.raises(DecisionRefused):

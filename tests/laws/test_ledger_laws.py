@@ -137,7 +137,7 @@ def test_the_text_of_a_gap():
     with pytest.raises(LedgerGap) as caught:
         ledger.remaining_ranges("orders", {"t": {3: 10}}, {"t": {3: (12, 20)}})
     assert str(caught.value) == (
-        "[LEDGER_GAP] flow orders: topic t partition 3: offsets 10 to 12 (exclusive) are in no batch; "
+        "[LEDGER_GAP] flow orders: topic t partition 3: no batch has the offsets 10 to 12 (exclusive); "
         "nothing was written\n"
         "  hint: rivermouth run orders"
     )

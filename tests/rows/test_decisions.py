@@ -27,7 +27,7 @@ ANEW = KafkaState({"t": "two"}, {"t": {0: 0}}, {"t": {0: 5}})
 ANN = {"who": "ann@host", "at": "2026-01-31T12:00:00+00:00", "why": "known", "mark": "m1"}
 
 
-RECORD = "on_data_loss: record, for this and all to come; or only for this: "
+RECORD = "set on_data_loss: record to accept this loss and later ones; or accept only this one: "
 ANEW_HINT = f"check that bootstrap_servers names the right cluster; then {RECORD}"
 
 
@@ -58,7 +58,7 @@ def test_what_a_partition_lacks_that_a_known_topic_got_since_was_lost_unread():
     added = replace(FOUND, first={"t": {0: 0, 1: 0, 2: 7}}, end={"t": {0: 50, 1: 50, 2: 9}})
     assert str(problem(ENTRY, added)) == (
         "[OFFSETS_EXPIRED] flow shop: topic t partition 2: offsets 0 to 7 (exclusive) are no longer in Kafka, "
-        "which lacks 7 in all; nothing was written\n"
+        "which lacks 7 offsets in total; nothing was written\n"
         f'  hint: {RECORD}rivermouth run shop --accept-loss t-2:0-7 --why "REASON"'
     )
     after = recorded(LossDecision(losses={"t": {2: (0, 7)}}, **ANN), added)
@@ -85,7 +85,7 @@ def test_a_partition_that_is_new_and_whole_or_perhaps_not_new_is_no_problem():
             OffsetsExpired,
             (
                 "[OFFSETS_EXPIRED] flow shop: topic t partition 0: offsets 10 to 25 (exclusive) are no longer in "
-                "Kafka, which lacks 15 in all; nothing was written\n"
+                "Kafka, which lacks 15 offsets in total; nothing was written\n"
                 f'  hint: {RECORD}rivermouth run shop --accept-loss t-0:10-25 --why "REASON"'
             ),
         ),
@@ -94,7 +94,7 @@ def test_a_partition_that_is_new_and_whole_or_perhaps_not_new_is_no_problem():
             OffsetsExpired,
             (
                 "[OFFSETS_EXPIRED] flow shop: topic t partition 0: offsets 10 to 25 (exclusive) are no longer in "
-                "Kafka, which lacks 25 in all; nothing was written\n"
+                "Kafka, which lacks 25 offsets in total; nothing was written\n"
                 f'  hint: {RECORD}rivermouth run shop --accept-loss t-0:10-25 --accept-loss t-1:20-30 --why "REASON"'
             ),
         ),

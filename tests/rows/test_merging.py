@@ -8,7 +8,7 @@ import pytest
 from rivermouth.domain.delta.merge_report import (
     BROADCAST_BYTES,
     BROADCAST_CHANGES,
-    Looked,
+    ReadFiles,
     MergeNeeds,
     MergeReport,
     Way,
@@ -50,7 +50,7 @@ def test_few_small_changes_go_to_every_task(changes, held_bytes, expected):
 
 
 def made(*, held_bytes=900, task_peak_bytes=5, spilled_bytes=6, **settings):
-    given = {"looked": Looked(3, 70, 40, by_each=True), "skipped_by": ["id"]}
+    given = {"looked": ReadFiles(3, 70, 40, by_each=True), "skipped_by": ["id"]}
     needs = MergeNeeds(20_010, held_bytes, task_peak_bytes, spilled_bytes)
     return report(METRICS, Way("broadcast", "few"), needs=needs, **{**given, **settings})
 

@@ -28,9 +28,9 @@ def audit(output: Output, flows: tuple[str, ...], file: str, settings: SettingsC
     """Compare Kafka, the tables, their dead letters and their ledgers, record by record.
 
     Reads the topics once more, as a reader of committed records sees them, and looks for each record in the table and
-    in the dead letters: it must be in one of them, erased, or among those that the ledger counted as dropped. Changes
-    nothing, and may run while a flow follows. Exit code 1 if anything is lost, doubled or made up. Each flow is
-    reported when it is done; after Ctrl-C the command says which flows were not audited.
+    in the dead letters. Each must be in one of them, or erased, or among those that the ledger counted as dropped.
+    Changes nothing, and may run while a flow follows. Exit code 1 if anything is lost, doubled or made up. Each flow
+    is reported when it is done; after Ctrl-C the command says which flows were not audited.
 
     Of a pipeline: compares its tables, dead letters and archives of files with their ledgers, without Spark. A query
     may filter, join and aggregate, so its sources are not read again.

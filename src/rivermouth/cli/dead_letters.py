@@ -98,13 +98,13 @@ def list_(output: Output, flows: tuple[str, ...], file: str, *, settings: Settin
         ]
     parts = []
     if groups:
-        head = ("flow", "status", "stage", "reason", "field or expectations", "letters", "for example")
+        head = ("flow", "status", "stage", "reason", "field or expectations", "count", "for example")
         rows = [
             (each.flow, each.status, each.stage, each.reason, about(each), each.letters, place(each)) for each in groups
         ]
         parts.append(columns(head, rows))
     if of_rows:
-        of_lines = ("table", "flow", "status", "reason", "field or expectations", "letters", "newest")
+        of_lines = ("table", "flow", "status", "reason", "field or expectations", "count", "newest")
         lines = [
             (each.table, each.flow, each.status, each.reason, about(each), each.letters, utc(each.last_at))
             for each in of_rows

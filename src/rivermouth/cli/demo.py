@@ -38,9 +38,9 @@ _QUERY: Final = "SELECT query, count(*) FROM dns GROUP BY 1 ORDER BY 2 DESC LIMI
 def demo(output: Output, folder: Path) -> None:
     """Show it: a Kafka broker, real records, tables.
 
-    Starts a broker on a free port, sends network logs of Zeek, events of GitHub and a few documents that are no JSON,
-    and carries them into a bronze table of bytes and silver tables of columns. FOLDER (rivermouth-demo) keeps all of
-    it and a rivermouth.yml to be changed and run again.
+    Starts a broker on a free port. Sends network logs of Zeek, events of GitHub and a few documents that are not JSON.
+    Writes them into a bronze table of bytes and silver tables of columns. FOLDER (rivermouth-demo) keeps all of it and
+    a rivermouth.yml to be changed and run again.
     """
     from rivermouth.cli.progress import progress
     from rivermouth.project.commands import demo as demonstration
@@ -90,7 +90,7 @@ def demo_text(done: Demo, seconds: float) -> str:
         (each.flow, place) for each in places for place in (each.table, each.dead_letter_table) if Path(place).is_dir()
     ]
     lines = [
-        f"Sent {sent}; carried in {seconds:.0f} s in all.",
+        f"Sent {sent}; written in {seconds:.0f} s in total.",
         "",
         columns(SUMMARY_HEAD, [summary_row(outcome) for outcome in done.outcomes]),
         "",

@@ -40,9 +40,9 @@ def dev() -> None:
 def kafka(output: Output, port: int, data_dir: Path | None, secure: bool) -> None:
     """Run a Kafka broker in the foreground until Ctrl-C or SIGTERM.
 
-    Prints its address once it answers. It listens on 127.0.0.1 only. The port of --port asks for no password; with
-    --secure there are more, to try SASL and TLS with, and what a project file says about each is printed; they are the
-    three ports behind it, or free ones where one of these is taken. Its JVM has the options that the variable
+    Prints its address once it answers. It listens on 127.0.0.1 only. The port of --port asks for no password. With
+    --secure there are three more ports, to try SASL and TLS with: the next three, or free ones where one of these is
+    taken. What to write into a project file for each port is printed. Its JVM has the options that the variable
     KAFKA_OPTS names.
     """
     from rivermouth.cli.live import waiting

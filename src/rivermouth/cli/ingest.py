@@ -22,7 +22,7 @@ class _Switch(click.Option):
         super().__init__(*args, **{**kwargs, "is_flag": False, "flag_value": "true", "metavar": "[BOOLEAN]"})
 
 
-@click.command(short_help="Carry one topic into one table, without a project file.")
+@click.command(short_help="Write one topic into one table, without a project file.")
 @with_topic
 @click.option("--lake", default="./lake", show_default=True, help="Root of the lake: a folder or a URI.")
 @click.option("--table", help="schema.table instead of the name that the topic gives.")
@@ -43,7 +43,7 @@ class _Switch(click.Option):
 @click.option("-f", "--file", default=FILE_NAME, show_default=True, help="The file that --save writes.")
 @speaking
 def ingest(output: Output, topic: str, format_: Any, file: str, *, save: bool, **arguments: Any) -> None:
-    """Carry one TOPIC into one Delta table: one row a key, the newest.
+    """Write one TOPIC into one Delta table: one row a key, the newest.
 
     Without --format and --schema the schema of JSON documents is inferred at the first run and kept; a topic that is
     not JSON stays bytes. Records without a value delete their key's row; records without a key are dead letters, which

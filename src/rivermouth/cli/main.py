@@ -83,7 +83,7 @@ class _InOrder(click.Group):
 @click.group(cls=_InOrder, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(None, "--version", package_name="rivermouth", message="rivermouth %(version)s")
 def cli() -> None:
-    """Carry Kafka topics into Delta tables: every record ends in exactly one place.
+    """Write Kafka topics into Delta tables: every record ends in exactly one place.
 
     A project is a file rivermouth.yml; `rivermouth init` writes one to start from, and `rivermouth demo` shows
     all of it with a broker of its own.

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rivermouth.project.resolved.resolved_project import ResolvedProject
 
 
-@click.command(short_help="Carry the records of the flows, or refresh a pipeline.")
+@click.command(short_help="Write records into their tables, or refresh a pipeline.")
 @with_flows
 @with_selection
 @with_settings
@@ -66,7 +66,7 @@ def run(
     selected: Selection,
     settings: SettingsChoice,
 ) -> None:
-    """Carry the records of all flows, or of those named, into their tables.
+    """Write the records of all flows, or of those named, into their tables.
 
     In a folder with a pipeline, or with the names of its source files (.py, .sql, .ipynb), its tables are refreshed.
 

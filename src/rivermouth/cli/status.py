@@ -144,7 +144,7 @@ def _batches(status: FlowStatus) -> list[str]:
             f"{last.dead_lettered:,} dead-lettered"
         )
     elif status.pending:
-        until = "the next start" if status.writer is None else "its writer has settled it"
+        until = "the next start" if status.writer is None else "its writer has completed it"
         lines.append(f"    its counts are pending until {until}")
     if status.merge is not None:
         lines += [f"    merge: {merge_text(status.merge)}", f"    {merge_reason(status.merge)}"]

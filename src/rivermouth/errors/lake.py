@@ -59,7 +59,7 @@ class TableForeign(RivermouthError):
     """The table exists and no flow of this name has ever written it."""
 
     code = "TABLE_FOREIGN"
-    what = "flow {flow}: table {table} exists and carries no ledger of this flow ({detail}); nothing was written"
+    what = "flow {flow}: table {table} exists and has no ledger of this flow ({detail}); nothing was written"
     hint = "{fix}"
 
 

@@ -48,7 +48,7 @@ class LedgerGap(RivermouthError):
 
     code = "LEDGER_GAP"
     what = (
-        "flow {flow}: topic {topic} partition {partition}: offsets {start} to {end} (exclusive) are in no batch; "
+        "flow {flow}: topic {topic} partition {partition}: no batch has the offsets {start} to {end} (exclusive); "
         "nothing was written"
     )
     hint = "rivermouth run {flow}"
@@ -60,10 +60,10 @@ class OffsetsExpired(RivermouthError):
     code = "OFFSETS_EXPIRED"
     what = (
         "flow {flow}: topic {topic} partition {partition}: offsets {start} to {end} (exclusive) are no longer in "
-        "{place}, which lacks {gone} in all; nothing was written"
+        "{place}, which lacks {gone} offsets in total; nothing was written"
     )
     hint = (
-        "on_data_loss: record, for this and all to come; or only for this: "
+        "set on_data_loss: record to accept this loss and later ones; or accept only this one: "
         'rivermouth run {flow} {options} --why "REASON"'
     )
 
@@ -91,8 +91,8 @@ class TopicRecreated(RivermouthError):
         "ends at {stands}; none of the {held} offsets that it holds now was read; nothing was written"
     )
     hint = (
-        "check that bootstrap_servers names the right cluster; then on_data_loss: record, for this and all to come; "
-        'or only for this: rivermouth run {flow} {options} --why "REASON"'
+        "check that bootstrap_servers names the right cluster; then set on_data_loss: record to accept this loss and "
+        'later ones; or accept only this one: rivermouth run {flow} {options} --why "REASON"'
     )
 
 
@@ -105,8 +105,8 @@ class PartitionsFewer(RivermouthError):
         "ends at {stands}, it has {found}; none of the {held} offsets that it holds now was read; nothing was written"
     )
     hint = (
-        "check that bootstrap_servers names the right cluster; then on_data_loss: record, for this and all to come; "
-        'or only for this: rivermouth run {flow} {options} --why "REASON"'
+        "check that bootstrap_servers names the right cluster; then set on_data_loss: record to accept this loss and "
+        'later ones; or accept only this one: rivermouth run {flow} {options} --why "REASON"'
     )
 
 
@@ -160,11 +160,8 @@ class CountsDisagree(RivermouthError):
     """The parts of a batch do not add up to what was consumed."""
 
     code = "COUNTS_DISAGREE"
-    what = "flow {flow}: ledger entry {entry}: {detail}; its rows are in the table, and it was not settled"
-    hint = (
-        "rivermouth run {flow}, which settles it by what the table has; if that stops in the same way, report it: "
-        "this must not happen"
-    )
+    what = "flow {flow}: ledger entry {entry}: {detail}; its rows are in the table, and its counts are not complete"
+    hint = "rivermouth run {flow}, which counts the batch again from the table; if it fails again, report a bug"
 
 
 class CheckpointForeign(RivermouthError):

@@ -65,7 +65,7 @@ class RecordsNotChecked(RivermouthError):
     """Spark could not apply a flow's rules to the records of a sample."""
 
     code = "RECORDS_NOT_CHECKED"
-    what = "flow {flow}: the records could not be judged: {detail}; nothing was written"
+    what = "flow {flow}: the records could not be checked: {detail}; nothing was written"
     hint = "rivermouth validate {flow}"
 
 

@@ -1,4 +1,4 @@
-"""Tables looked at and looked after: errors of reading and of maintenance."""
+"""Tables and their maintenance: errors of reading, OPTIMIZE and VACUUM."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class MetastoreUnavailable(RivermouthError):
 
     code = "METASTORE_UNAVAILABLE"
     what = (
-        "flow {flow}: the metastore cannot be opened, so {table} is not registered and nothing was carried; its "
+        "flow {flow}: the metastore cannot be opened, so {table} is not registered and nothing was written; its "
         "service does not answer, or another process has the embedded one open"
     )
     hint = (

@@ -58,7 +58,7 @@ class Vacuum(ConfigModel):
 
     Attributes:
         every: Time from one to the next: ``hourly``, ``daily``, ``weekly`` or a duration.
-        retain: For so long older versions can still be read, in whole hours.
+        retain: How long older versions can be read, in whole hours.
         even_below_168_hours: Lets ``retain`` be shorter than that.
     """
 

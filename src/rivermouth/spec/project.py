@@ -18,7 +18,7 @@ class KafkaCluster(ConfigModel):
     """Where the brokers are and how to talk to them.
 
     Attributes:
-        bootstrap_servers: ``host:port``, several parted by commas.
+        bootstrap_servers: ``host:port``, several are separated by commas.
         preset: A service whose options are known: ``confluent-cloud``, ``event-hubs``, ``msk-iam``, ``msk-scram``,
             ``redpanda`` or ``strimzi``.
         username: Who logs in, by PLAIN or SCRAM; with ``event-hubs`` and ``msk-iam`` none is needed.
@@ -35,14 +35,14 @@ class KafkaCluster(ConfigModel):
 
 
 class SchemaRegistry(ConfigModel):
-    """Where the schemas of records are that name them by a number; it speaks as Confluent's does.
+    """The schema registry; it has the API of Confluent's.
 
     Attributes:
         url: ``https://host:port``, and a path, if there is one; without a login. No redirect is followed.
         username: Who logs in, by HTTP's basic authentication.
         password: The password that goes with it; write a reference, as ``${REGISTRY_PASSWORD}``.
         ca_file: Certificates in PEM that the registry is trusted by, instead of those that Java has.
-        timeout_s: A question that got no answer so long, repetitions included, stops the flow.
+        timeout_s: How long a request may take, retries included; then the flow stops.
         max_bytes: An answer that is longer stops the flow.
     """
 

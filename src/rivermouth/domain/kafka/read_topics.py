@@ -20,7 +20,7 @@ class ReadTopics:
 
     Attributes:
         servers: The cluster; empty where it is the project's, which is asked by the project's options.
-        subscribe: Names, parted by commas.
+        subscribe: Names, separated by commas.
         pattern: A regular expression of names.
         assign: JSON of partitions by topic.
         isolation: Kafka's ``isolation.level``; empty where it is not set.

@@ -44,7 +44,7 @@ def routed_child(family: Flow, value: str, *, is_late: bool = False) -> Flow:
     """
     source, column = family.source, family.routed_by
     if source is None or column is None:
-        msg = "only a flow over a table is parted by what its rows hold"
+        msg = "only a flow over a table is split by what its rows hold"
         raise TypeError(msg)
     # The value of a partition, and so the condition, is text in the table's log: no file of another value is read.
     text = f"CAST({names.quoted(column)} AS STRING)"

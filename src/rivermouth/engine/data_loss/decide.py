@@ -133,7 +133,7 @@ def _counts(run: FlowRun, result: LossDecisionResult, wanted: LossDecision) -> C
     raise DecisionRefused(
         flow=run.flow.name,
         option="--rewind",
-        detail="the last batch was not settled before others changed the table, so it has to be read again",
+        detail="the last batch was not complete when others changed the table, so it has to be read again",
         fix=wanted.merged_with(LossDecision(rewinds=kept)).command(run.flow.name),
     )
 

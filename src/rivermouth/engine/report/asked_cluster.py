@@ -20,7 +20,7 @@ class AskedCluster:
     """A cluster that is asked no more once it has failed to answer.
 
     Args:
-        bootstrap_servers: ``host:port``, several parted by commas.
+        bootstrap_servers: ``host:port``, several are separated by commas.
         options: Its client options, resolved.
         timeout_s: Bound on each answer.
     """

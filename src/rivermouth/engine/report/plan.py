@@ -294,7 +294,7 @@ def _warnings(spark: SparkSession, job: FlowJob, run: FlowRun | None, *, state_l
         found += [WITHOUT_EFFECT] if job.start.adoption else []
         if not state_lost and run.position.counts is None and run.entry.unsettled:
             found.append(
-                "the last batch was not settled: its records are read again first, for counts and dead letters"
+                "the last batch is not complete: its records are read again first, for counts and dead letters"
             )
     holder = read_holder(files_for(job.places.lake, spark), job.places.lease_file)
     if holder is not None and holder.is_alive:

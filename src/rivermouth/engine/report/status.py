@@ -265,7 +265,7 @@ def _message(status: FlowStatus, flow: Flow) -> str:
     if status.entry is None:
         return f"never ran; would start at {flow.starting_offsets.text()}"
     if status.pending:
-        who = "the next start settles them" if status.writer is None else "its writer is settling it"
+        who = "the next start completes them" if status.writer is None else "its writer is completing it"
         return f"the counts of the last batch are pending: {who}"
     if status.lag is None:
         return "how much is left to read is not known"

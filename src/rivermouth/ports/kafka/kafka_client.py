@@ -69,7 +69,7 @@ class KafkaClient:
     """One librdkafka admin handle, made at the first request; several threads may share it.
 
     Args:
-        bootstrap_servers: ``host:port``, several parted by commas.
+        bootstrap_servers: ``host:port``, several are separated by commas.
         options: Options as a user writes them, in the Java client's words, references already expanded.
         timeout_s: Bound on each request, in seconds.
 

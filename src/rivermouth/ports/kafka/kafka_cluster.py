@@ -50,7 +50,7 @@ class Kafka:
     """One Kafka cluster, for looking at it. Connects at the first request; several threads may share it.
 
     Args:
-        bootstrap_servers: ``host:port``, several parted by commas.
+        bootstrap_servers: ``host:port``, several are separated by commas.
         options: Options as a user writes them, in the Java client's words, references already expanded.
         timeout_s: Bound on each request, in seconds: 10 for runs, 1 for ``status``.
 

@@ -88,7 +88,7 @@ def produce(
     """Sends each line as one record, as it is: a line that is no JSON is sent too, for others to refuse.
 
     Args:
-        bootstrap_servers: ``host:port``, several parted by commas.
+        bootstrap_servers: ``host:port``, several are separated by commas.
         options: Options as a user writes them, in the Java client's words, references already expanded.
         topic: Created if it does not exist.
         lines: Values without line end; or (key, value, headers), which are sent untouched.

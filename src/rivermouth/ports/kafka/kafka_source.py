@@ -50,7 +50,7 @@ class KafkaSource:
     """How to reach one cluster from Spark.
 
     Attributes:
-        bootstrap_servers: ``host:port``, several parted by commas.
+        bootstrap_servers: ``host:port``, several are separated by commas.
         options: Client options without a ``kafka.`` prefix, resolved and judged.
         headers: Whether frames have a ``headers`` column.
         min_partitions: At least so many tasks read a frame.

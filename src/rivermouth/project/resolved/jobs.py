@@ -157,7 +157,7 @@ def check_decision(project: ResolvedProject, chosen: Sequence[Job]) -> None:
         raise ArgumentInvalid(argument="decision", detail=detail, fix=fix)
     if project.debug:
         # A trial's table is another one, and the bound of a trial is worked out before the decision is.
-        detail, fix = "a decision cannot be tried", f"rivermouth run {flow} ..., without --debug"
+        detail, fix = "it takes no decision", f"rivermouth run {flow} ..., without --debug"
         raise ArgumentInvalid(argument="--debug", detail=detail, fix=fix)
 
 

@@ -48,7 +48,7 @@ class IngestArguments:
 
     Attributes:
         topic: Name of the topic.
-        bootstrap_servers: ``host:port``, several parted by commas.
+        bootstrap_servers: ``host:port``, several are separated by commas.
         lake: Root of the lake; a relative one is resolved against ``base``.
         format: raw, text, json …; json by default. One with options of its own is a mapping, as in a project file:
             ``{"type": "python", "function": "decode:orders"}``.
