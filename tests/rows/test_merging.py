@@ -8,9 +8,9 @@ import pytest
 from rivermouth.domain.delta.merge_report import (
     BROADCAST_BYTES,
     BROADCAST_CHANGES,
-    ReadFiles,
     MergeNeeds,
     MergeReport,
+    ReadFiles,
     Way,
     report,
     way,

@@ -113,7 +113,9 @@ def open_target(
         own.append(T.StructField(names.PLACES, partial_changes.places_type(order, nullable(sequence))))
     location = f"{context.places.table}/{names.AUTO_CDC_ROWS}"
     columns = T.StructType([*plain, *own, *_COORDINATES])
-    state = prepare(spark, context.files, QueryTable(context.dataset, location, columns, keyed=True))
+    merging = _merging(context.places.table)
+    with merging:
+        state = prepare(spark, context.files, QueryTable(context.dataset, location, columns, keyed=True))
     return CdcTarget(
         cdc=cdc,
         order=order,
@@ -121,7 +123,7 @@ def open_target(
         backing_id=state.table_id,
         columns=state.columns,
         tombstones=Tombstones(context.files, f"{context.places.table}/{names.AUTO_CDC_DELETED}", remember_s),
-        merging=_merging(context.places.table),
+        merging=merging,
     )
 
 
