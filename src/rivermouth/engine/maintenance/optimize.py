@@ -146,7 +146,7 @@ def foresee(reader: LakeReader, table: DescribedTable, before: TableSnapshot, *,
 
 
 def check_retention(table: DescribedTable, snapshot: Snapshot, retain_s: float, *, even_below: bool, word: str) -> None:
-    """Nothing, if VACUUM may keep files for only so long.
+    """Checks that VACUUM may keep files for only this time.
 
     Args:
         table: The table.
@@ -156,7 +156,7 @@ def check_retention(table: DescribedTable, snapshot: Snapshot, retain_s: float, 
         word: That word, for the hint.
 
     Raises:
-        RetentionTooShort: It is under 168 hours, or under what the table's own properties promise.
+        RetentionTooShort: The time is under 168 hours, or under what the table's own properties promise.
     """
     if even_below:
         return
