@@ -209,7 +209,7 @@ class EventHook:
     Attributes:
         name: Of the function.
         function: Takes the event.
-        max_failures: After so many failures one after the other it is called no more; None for never.
+        max_failures: After this number of failures in a row it is not called any more; None: it is always called.
         at: Where it is defined.
     """
 

@@ -100,7 +100,7 @@ class LetterTable:
 
     @property
     def spared(self) -> list[RowExpectation]:
-        """Its expectations, changed so that none ends a job: a row that fails one with the action fail is dead-lettered."""
+        """Its expectations, changed so that none ends a job: a row that fails one of action fail is dead-lettered."""
         return [_Spared(each) for each in self.expectations]
 
     def held(self, spark: SparkSession) -> HeldLetters:

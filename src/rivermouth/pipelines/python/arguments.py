@@ -77,10 +77,10 @@ def scd_type(registry: Registry, what: str, value: Any) -> int:
 
 
 def unknown_arguments(registry: Registry, what: str, given: dict[str, Any], known: Sequence[str]) -> None:
-    """Nothing, if there are none.
+    """Raises if an argument is given that is not known.
 
     Raises:
-        DefinitionInvalid: There is one.
+        DefinitionInvalid: There is one, or one that is known and has no effect here is not None.
     """
     from rivermouth.names import did_you_mean  # noqa: PLC0415 - only for the error
 

@@ -83,7 +83,7 @@ def with_computed(rows: DataFrame, declared: T.StructType | None) -> DataFrame:
 
 
 def check_brought(flow: FlowNode, brought: T.StructType, columns: T.StructType, dataset: Dataset) -> None:
-    """Nothing, if the table of a dataset can take the columns of a flow: none is left out, and no value changes.
+    """Checks that the table of a dataset can take the columns of a flow: none is left out, and no value changes.
 
     Args:
         flow: The flow.

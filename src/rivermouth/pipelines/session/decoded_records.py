@@ -77,7 +77,7 @@ def within_query(evaluated: Sequence[Reads], function: str, at: object) -> Reads
 
 
 def used_once(reads: Reads, frame: DataFrame) -> tuple[DecodedStream, ...]:
-    """What a query decodes, of which each record is decoded once.
+    """What a query decodes; checks that each record is decoded once.
 
     Raises:
         DefinitionInvalid: The query uses decoded records twice.

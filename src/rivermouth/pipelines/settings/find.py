@@ -41,7 +41,7 @@ SPEC_FILES: Final = (
     "pipeline.yaml",
 )
 SETTINGS_FILES: Final = (*SPEC_FILES, *BUNDLE_FILES)
-"""Names of files that define pipelines, beside the project file."""
+"""Names of files that define pipelines, other than the project file."""
 _PARTS: Final = ("*.pipeline.yml", "*.pipeline.yaml", "resources/*.pipeline.yml", "resources/*.pipeline.yaml")
 _DEFINES: Final = re.compile(
     r"^\s*(import dlt\b|from dlt import|from pyspark import (\w+, *)*pipelines\b|(from|import) pyspark\.pipelines\b"
