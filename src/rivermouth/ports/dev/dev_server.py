@@ -90,7 +90,7 @@ class DevServer:
         return self._process.server.poll() is None
 
     def check(self) -> None:
-        """Nothing, while the process lives.
+        """Checks that the process still runs.
 
         Raises:
             DevServerFailed: It ended by itself.

@@ -168,7 +168,7 @@ class LakeReader:
         self.write(target, source)
 
     def _check_bucket(self, path: str) -> None:
-        """Nothing, if there is a store in which nothing was found; a slip of the pen is not an empty lake."""
+        """Raises LakeNotReadable if there is no such bucket: a misspelt name must not look like an empty lake."""
         from pyarrow.fs import FileType  # noqa: PLC0415 - a local lake never pays for this import
 
         bucket = urlparse(path).netloc

@@ -107,7 +107,7 @@ def _set_environment(settings: SparkSettings, found: Java) -> None:
         # By default Spark's Python workers run whatever python3 is on PATH.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if session_conf.in_one_jvm(settings.master):
-        # Whoever turns the UI on gets it here alone: it asks for no password.
+        # If the UI is turned on, only this machine reaches it: it asks for no password.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 
@@ -116,11 +116,11 @@ def _built(conf: Mapping[str, str]) -> SparkSession:
     builder = SparkSession.builder
     for key, value in conf.items():
         builder = builder.config(key, value)
-    # It prints every failed analysis, plan and all, to stderr; the error itself is raised and told.
+    # It prints every failed analysis, plan and all, to stderr; the error itself is raised and reported.
     PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
-    # Spark reads most of its SQL settings no sooner than this: a wrong one is told here, with its name.
+    # Spark reads most of its SQL settings no sooner than this: a wrong one is reported here, with its name.
     sessions.read_settings(session)
     return session
 

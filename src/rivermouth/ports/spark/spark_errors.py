@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-# Spark's own readers of a checkpoint's files and what they say of them, and the check of Hadoop's sums beside them.
+# Spark's own readers of a checkpoint's files, their errors, and the error of Hadoop's check of its checksum files.
 _OF_CHECKPOINT: Final = re.compile(
     r"org\.apache\.spark\.sql\.execution\.streaming\."
     r"(?:checkpointing\.|runtime\.(?:StreamMetadata|StreamingQueryCheckpointMetadata))"
