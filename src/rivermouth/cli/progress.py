@@ -73,7 +73,7 @@ class JsonLines:
         """Nothing: a program waits for events."""
 
     def waits(self, _words: str) -> AbstractContextManager[None]:
-        """Nothing, as of ``echo``."""
+        """Nothing, as of ``say``."""
         return nullcontext()
 
     def close(self) -> None:

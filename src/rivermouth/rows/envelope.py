@@ -96,7 +96,7 @@ def decode(rows: DataFrame, flow: Flow) -> DataFrame:
         ``rows`` with ``__data`` (struct of the payload), ``__decoded`` (boolean, never null; true for a null
         value) and ``__key_valid`` (boolean, never null), false also where the table shall hold Kafka's timestamp and
         cannot; with ``__key_data`` where keys become columns. Wrapped values are unwrapped from here on, and two
-        columns are added, those of ``unwrap.columns``.
+        columns stand beside them that ``wrapping`` knows.
     """
     if flow.wraps:
         decoded = unwrap.refused(flow.value_format.decode(unwrap.unwrapped(rows, flow)))
