@@ -41,7 +41,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
 
 
 def page(name: str) -> str:
-    """The text of a page as it should stand in the folder."""
+    """The text of a page as it should be in the folder."""
     text = PAGES[name]()
     return f"{_HEADER}{text}\n" if name.endswith(".md") else text
 

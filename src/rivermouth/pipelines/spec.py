@@ -228,7 +228,7 @@ class Definitions:
     sinks: tuple[Sink, ...] = ()
     hooks: tuple[EventHook, ...] = ()
     notes: tuple[tuple[SourceLine, str], ...] = ()
-    """What is written and changes nothing here, each to be said once: where, and a sentence."""
+    """Settings that are written and change nothing here, each to be reported once: where it is, and a sentence."""
 
     def __add__(self, other: Definitions) -> Definitions:
         return Definitions(

@@ -42,7 +42,7 @@ def with_dead_letters(run: FlowRun, routed: DataFrame, held: DataFrame, counts: 
 
     Args:
         run: The flow.
-        routed: Persisted rows, because Kafka may not have all of these records any more.
+        routed: Rows that are computed and kept, because Kafka may not have all of these records any more.
         held: As ``routed``, with the coordinates of all records of the batch.
         counts: Those of the batch.
     """

@@ -104,7 +104,7 @@ def _as_dead_lettered(marked: DataFrame, run: FlowRun) -> DataFrame:
 def remembered_coordinates(run: FlowRun) -> DataFrame | None:
     """Coordinates and ``__epoch`` of the records that a keyed table has, though none of its rows has theirs.
 
-    Of versions those that it remembers; of rows that come in parts those whose values stand in newer rows. None for
+    Of versions those that it remembers; of rows that come in parts those whose values are in newer rows. None for
     other tables, and where nothing is remembered.
     """
     facts, order = _facts(run), table_order(run.view, run.entry)

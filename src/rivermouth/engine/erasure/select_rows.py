@@ -52,7 +52,7 @@ _APPEND_ONLY: Final = "delta.appendOnly"
 
 @dataclass(frozen=True, slots=True)
 class ErasureSelection:
-    """What is to be erased, computed and persisted.
+    """What is to be erased, computed and kept.
 
     Attributes:
         rows: How many rows of the table.
@@ -83,7 +83,7 @@ class ErasureSelection:
 
 
 def select_for_erasure(run: FlowRun, request: ForgetRequest, ends: ExitStack) -> ErasureSelection:
-    """What the request's conditions choose, computed and persisted until ``ends`` closes.
+    """What the request's conditions choose, computed and kept until ``ends`` closes.
 
     Raises:
         ForgetRefused: A condition is none, or the table's rows cannot be erased.

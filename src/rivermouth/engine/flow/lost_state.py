@@ -32,7 +32,7 @@ def lost_at(flow: Flow, files: LakeFiles, places: FlowPlaces) -> Entry | None:
 
 
 def deleted_text(places: FlowPlaces) -> str:
-    """What is said of deleted state before the next run."""
+    """The warning about deleted state before the next run."""
     return f"{places.state} was deleted or emptied: the next run rebuilds what the table tells"
 
 

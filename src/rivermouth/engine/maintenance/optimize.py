@@ -152,8 +152,8 @@ def check_retention(table: DescribedTable, snapshot: Snapshot, retain_s: float, 
         table: The table.
         snapshot: Its newest version.
         retain_s: How long files are to be kept, in seconds.
-        even_below: Whether the user said the explicit word.
-        word: That word, for the hint.
+        even_below: Whether the user set the option that allows a shorter time.
+        word: That option, for the hint.
 
     Raises:
         RetentionTooShort: The time is under 168 hours, or under what the table's own properties promise.

@@ -56,7 +56,7 @@ class CheckpointReport:
         next_offsets: The next offsets of the ledger; None where it cannot be read.
         ledger: The ledger's newest entries, the newest first.
         restart: What the next start would do, in one sentence.
-        problem: Why it would not start; None if it would, as far as can be said without Kafka.
+        problem: Why it would not start; None if it would, as far as that is known without Kafka.
     """
 
     flow: str

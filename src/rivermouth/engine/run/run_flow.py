@@ -216,7 +216,7 @@ def _as_ours(job: Job, error: Exception) -> RivermouthError:
 
 
 def _nothing_to_store(job: FlowJob, empty: SchemaEmpty) -> str | None:
-    """What is said of a flow that has nothing to do yet; None where something is wanted of its table."""
+    """The warning for a flow that has nothing to do yet; None where something is wanted of its table."""
     wanted = job.start.adoption or job.start.decision or job.start.rebuild
     return None if wanted else without_values(job.flow, empty)
 

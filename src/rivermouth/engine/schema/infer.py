@@ -81,7 +81,7 @@ class Inference:
 
     Attributes:
         seen: What was seen.
-        inferred: The schema; its columns can stand in the flow's table.
+        inferred: The schema; its columns can be those of the flow's table.
     """
 
     seen: Seen

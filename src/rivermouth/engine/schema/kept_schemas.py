@@ -53,7 +53,7 @@ class SchemaUpdate:
 
 @dataclass(frozen=True, slots=True)
 class SchemaHooks:
-    """What is asked and said while a flow gets its schema.
+    """What is called while a flow gets its schema, and whether it is inferred again.
 
     Attributes:
         check: Gets the flow with the columns of a version before that is kept, and raises what speaks against it.
@@ -112,7 +112,7 @@ def ensured(
         files: Of the lake's state.
         places: Where the flow's things lie.
         topics: What it reads.
-        hooks: What is asked and said on the way.
+        hooks: What is called on the way.
 
     Raises:
         SchemaEmpty: There is nothing yet to infer from, and no schema is kept.

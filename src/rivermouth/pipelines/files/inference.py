@@ -56,7 +56,7 @@ def shape_of(
         spark: Has the access to them.
         files: The files, oldest first; at least one.
         path: Of the source.
-        options: What is said of it.
+        options: Its options.
         at: Where it is written.
 
     Raises:

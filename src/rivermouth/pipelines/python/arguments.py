@@ -48,7 +48,7 @@ def column_name(value: Any) -> str:
 
 
 def column_names(registry: Registry, what: str, argument: str, value: Any) -> tuple[str, ...]:
-    """The names in a list of columns; one column may stand alone; empty where there is no list.
+    """The names in a list of columns; a single column need not be in a list; empty where there is none.
 
     Raises:
         DefinitionInvalid: It is neither.

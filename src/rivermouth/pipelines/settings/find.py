@@ -179,7 +179,7 @@ class _Finding:
         self.files.append(path)
         document = yaml_source.read(read_text(path, path.name), path.name)
         if not isinstance(document.value, dict) or "pipelines" not in document.value:
-            return  # what is wrong with its flows is said where these are read
+            return  # what is wrong with its flows is reported where these are read
         found, profiles = project_pipelines(path, self._profile, self._params, self._environ)
         self.pipelines += found
         self.profiles += profiles

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rivermouth.domain.delta.table_transaction import TableTransaction
 
 _TXN: Final = "spark.databricks.delta.write."
-# The changes are persisted in memory and on disk: Delta need not materialize them before it reads them twice.
+# The changes are computed and kept in memory and on disk: Delta need not materialize them before it reads them twice.
 _READY: Final = {"spark.databricks.delta.merge.materializeSource": "none"}
 # Its commit would hold the entry once more.
 _ALONE: Final = {"spark.databricks.delta.autoCompact.enabled": "false"}
@@ -84,7 +84,7 @@ def delete(matches: DataFrame, location: str, on: Column, transaction: TableTran
     It is a MERGE whose condition only names columns: the log would keep the condition of a DELETE with its values.
 
     Args:
-        matches: Persisted rows; read twice.
+        matches: Rows that are computed and kept; read twice.
         location: The table's folder.
         on: When ``s`` matches a row ``t``.
         transaction: The number and the metadata of the commit.

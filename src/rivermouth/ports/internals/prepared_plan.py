@@ -1,4 +1,4 @@
-"""Frames that Spark analyses once and that then stand ready for one batch's rows after the other."""
+"""Frames that Spark analyses once, and that are then used for the rows of one batch after the other."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Prepared:
         self._build = build
         self._java: Any = None
         self.lasts = lasts
-        # Stand-ins with what was made of them; few, for rows come in few shapes.
+        # Empty frames with what was made of them; few, because rows come in few shapes.
         self._made: list[tuple[DataFrame, DataFrame]] = []
 
     def over(self, rows: DataFrame) -> DataFrame:

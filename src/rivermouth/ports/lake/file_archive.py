@@ -116,7 +116,7 @@ class FileArchive:
         self._files.delete(self._staged)
 
     def close(self) -> None:
-        """Nothing: no file is open."""
+        """Does nothing: no file is open."""
 
     def _complete(self) -> None:
         text = self._files.read(f"{self._staged}/{PLAN}")

@@ -83,8 +83,8 @@ class TableSource:
 
         Raises:
             SourceNotMade: There is no table yet.
-            SourceUnfit: It cannot stand in for Kafka.
-            LedgerVoid: Others changed it, and nobody has decided yet what becomes of its flow.
+            SourceUnfit: It cannot be read in the place of Kafka.
+            LedgerVoid: Others changed it, and it is not decided yet what becomes of its flow.
             RivermouthError: What else is wrong with its ledger.
         """
         return _topics(self._look().entry)

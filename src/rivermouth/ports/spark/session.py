@@ -126,7 +126,7 @@ def _built(conf: Mapping[str, str]) -> SparkSession:
 
 
 def _submitted(users: Mapping[str, str], schemes: Collection[str]) -> SparkSession:
-    """The session of a job of spark-submit that has none yet; what was said there wins."""
+    """The session of a job of spark-submit that has none yet; the settings given there win."""
     gateway.connect()  # or SparkConf would not hear of it
     said = SparkConf()
     wanted = {name: session_conf.SETTINGS[name] for name in session_conf.OF_DELTA}
@@ -160,7 +160,7 @@ def _clone(spark: SparkSession, users: Mapping[str, str], schemes: Collection[st
     for name, value in {**ours, **users}.items():
         if known.get(name) == value and not name.startswith("spark.hadoop."):
             continue  # a call of the JVM for each of them takes longer than all that is there
-        # What is said of Hadoop to a context has a prefix, to a session it has none.
+        # Settings of Hadoop have a prefix in a context, and none in a session.
         try:
             clone.conf.set(name.removeprefix("spark.hadoop."), value)
         except AnalysisException:  # the context's, for good
@@ -283,7 +283,7 @@ def _at_the_end_of_the_class_path(files: Sequence[Path]) -> Iterator[None]:
 
 
 def _cause(error: Exception, log: Path | None) -> str:
-    """One line of what went wrong: that of Java where Java said it, in an exception or in its last words."""
+    """One line of what went wrong: that of Java where there is one, in an exception or in its last output."""
     java_error = getattr(error, "java_exception", None)
     text = str(java_error.toString()) if java_error is not None else str(error)
     if isinstance(error, CapturedException):

@@ -212,7 +212,7 @@ def last_jars(settings: SparkSettings, schemes: Collection[str], users_jars: Seq
     There they leave the archive of classes valid, and Spark's own classes win.
 
     None if the user sets SPARK_DIST_CLASSPATH, or may do so in spark-env.sh: that may bring another Hadoop, and ours
-    stand in front instead.
+    are put in front instead.
     """
     if not in_one_jvm(settings.master) or _user_may_set_dist_class_path():
         return []

@@ -23,7 +23,7 @@ _CAUSE: Final = re.compile(r"^(?:Caused by: )?([\w.$]+(?:Exception|Error|Timeout
 
 
 class _DetachedError(Exception):
-    """Says what it said when it was made to outlast its JVM."""
+    """An error whose text was read from the JVM before that ended."""
 
     words: str
 
