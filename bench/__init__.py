@@ -1,1 +1,1 @@
-"""Measures rivermouth beside what people write themselves: ``python -m bench``."""
+"""Measures rivermouth, and the scripts that people write themselves, for comparison: ``python -m bench``."""

@@ -39,7 +39,7 @@ KINDS: Final = ("bronze", *encodings.FORMATS, *_WIDE)
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a contestant is told: carry all of ``topic`` into tables under ``folder``."""
+    """The work of a contestant: write all of ``topic`` into tables under ``folder``."""
 
     servers: str
     topic: str

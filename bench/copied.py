@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from bench import records
 from bench.groups import WrongRows
 
-# One value in so many is decoded.
+# One of this number of values is decoded.
 _LOOKED_INTO = 1000
 _TIMEOUT_S = 60.0
 _POLL_S = 0.5
@@ -43,10 +43,10 @@ def number_of(message: Message) -> int:
 
 
 def check_copy(servers: str, topic: str, count: int) -> None:
-    """Nothing, if the topic has each of the orders once.
+    """Checks that the topic has each of the orders once.
 
     Raises:
-        WrongRows: It does not, or a value is another one.
+        WrongRows: It does not, or the value of an order is another one.
     """
     times = bytearray(count)
     for message in _messages(servers, topic):

@@ -29,7 +29,7 @@ class Sizes:
         bronze: Records of the bronze topic.
         json: Records of each of the two JSON topics.
         inference: Records of the topic whose schema is inferred; some thousands, so that each rare field is there.
-        warm_up: Records that each contestant carries before anything is timed.
+        warm_up: Records that each contestant writes before anything is timed.
         repetitions: Timed runs of each contestant.
         looks: Triggers without records.
         hundreds: Batches of 100 records.
@@ -38,7 +38,7 @@ class Sizes:
         rate: Records a second.
         memory: Records of the memory test.
         upsert_rows: Rows of the table into which changes are merged.
-        upsert_small_rows: Rows of the smaller one beside it.
+        upsert_small_rows: Rows of the smaller of the two tables.
         upsert_batch: Changes a batch.
         upsert_batches: Batches with keys of the newest hundredth; of others a third.
         upsert_usual_batches: Batches of the usual script.
@@ -178,7 +178,7 @@ class Bench:
                     remove(folder)
                 workers.append((name, worker))
             for repetition in range(self.sizes.repetitions):
-                # Every other turn goes the other way round: whoever is first finds a quieter disk.
+                # Every other turn goes the other way round: the first contestant finds a quieter disk.
                 for name, worker in workers[:: -1 if repetition % 2 else 1]:
                     for topic, bad_every in topics.items():
                         if name == "native_json" and bad_every:

@@ -29,10 +29,10 @@ class Measured:
     """One timed run of one contestant.
 
     Attributes:
-        seconds: From the word to the answer, by the contestant's own clock.
+        seconds: From the command to the answer, by the contestant's own clock.
         cpu_s: CPU seconds of its process, its JVM and all that they started.
         rss_bytes: Highest resident memory of all of them.
-        answer: What it said beside.
+        answer: The other fields of its answer.
     """
 
     seconds: float

@@ -101,8 +101,8 @@ for each in range(5):
     chain(each)
 """
 FILES: Final = {"one": _ONE, "two": _TWO, "decoded": _DECODED, "thirty": _THIRTY}
-"""Of pipelines with so many datasets. ``decoded`` has two, and decodes as flows do; ``thirty`` has five chains of six:
-streaming tables, views, and AUTO CDC."""
+"""Files of pipelines, by the number of their datasets. ``decoded`` has two, and decodes as flows do. ``thirty`` has
+five chains of six: streaming tables, views, and AUTO CDC."""
 
 
 def write(folder: Path, kind: str, servers: str, topic: str) -> None:

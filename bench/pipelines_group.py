@@ -1,4 +1,4 @@
-"""The group of pipelines: what ``plan`` and an update with nothing new take, and pipelines beside flows."""
+"""The group of pipelines: the time of ``plan`` and of an update with nothing new, and pipelines compared with flows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TURNS = 2
 
 
 def pipelines(bench: Bench) -> dict[str, Any]:
-    """Cold commands, warm updates with nothing new, two datasets beside two flows, and commits beside a flow's."""
+    """Cold commands, warm updates with nothing new, two datasets and two flows, commits of a pipeline and of a flow."""
     found: dict[str, Any] = {"load_before": list(os.getloadavg()), "cold": {}, "nothing_new": {}}
     with ExitStack() as stack:
         worker = bench.worker("rivermouth_json", stack)
@@ -64,7 +64,7 @@ def _cold(bench: Bench, command: str, folder: Path) -> list[dict[str, float]]:
 
 
 def _nothing_new(bench: Bench, worker: Worker, kind: str, folder: Path) -> dict[str, Any]:
-    """Updates that find nothing, after one that carries what there is."""
+    """Updates that find nothing, after one that writes what there is."""
     worker.run("update", str(folder))
     times = bench.sizes.pipeline_updates
     worker.run("update", str(folder), times=max(1, times // 2))

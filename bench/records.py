@@ -36,7 +36,7 @@ _WORDS: Final = (
 
 
 def templates(seed: int = 7) -> list[tuple[bytes, bytes]]:
-    """What stands before and after the order's number; together with nine digits they are 385 bytes."""
+    """The text before and after the order's number; together with nine digits they are 385 bytes."""
     chance = random.Random(seed)
     start = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
     made = []
@@ -226,7 +226,7 @@ def changed_keys(rows: int, kind: str, batch: int, batches: int) -> Iterator[int
     chance = random.Random(kind)
     first = rows - max(batch, rows // 100) if kind == "recent" else 0
     for _ in range(batches):
-        # As many in each partition, so that a batch of so many offsets is one of these.
+        # The same number in each partition, so that a batch of ``batch`` offsets is one of these.
         yield from _spread(chance, first, rows, batch)
 
 

@@ -1,4 +1,4 @@
-"""What was measured, as tables: ratios first, each beside its target."""
+"""What was measured, as tables: ratios first, each with its target."""
 
 from __future__ import annotations
 

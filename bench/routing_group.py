@@ -59,7 +59,7 @@ def _timed(bench: Bench, worker: Worker, series: Series, *, into: Path | None = 
 
 
 def _check(series: Series, folder: Path, rounds: int) -> None:
-    """Nothing, if the tables hold each record once, each kind's table its own."""
+    """Checks that the tables hold each record once, and the table of a kind the records of this kind."""
     kinds = dict.fromkeys(records.KINDS, 0)
     for _key, value in records.values_of_kinds(series.records):
         kinds[value[9:16].decode()] += rounds

@@ -22,7 +22,7 @@ _PATIENCE_S = 60.0
 
 
 class Following:
-    """A flow that follows its topic in a thread, with everything that it told."""
+    """A flow that follows its topic in a thread, with all events that it emitted."""
 
     def __init__(self, spark: SparkSession, job: Job, every: str) -> None:
         self.done: list[BatchDone] = []

@@ -128,7 +128,7 @@ class _Visible:
         self._consumer.close()
 
     def wait(self, count: int, seconds: float) -> None:
-        """Until so many records are visible, or so long."""
+        """Waits until ``count`` records are visible, or until ``seconds`` have passed."""
         deadline = time.monotonic() + seconds
         while len(self.times) < count and time.monotonic() < deadline:
             time.sleep(0.05)

@@ -63,7 +63,7 @@ def _write(bench: Bench, folder: Path, topic: str, batch: int) -> None:
 
 
 def _check(folder: Path, rows: int, keys: int) -> None:
-    """Nothing, if the table has these rows: each key once, with the sums of its records.
+    """Checks that the table has these rows: each key once, with the sums of its records.
 
     Raises:
         WrongRows: It has others.

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from bench.results import Results
 
 MANY: Final = 10_000_000
-"""Records of a topic of which a sample's time has a bound."""
+"""Number of records of the topic for which the time of a sample has a bound."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A figure beside the bound that it should keep."""
+    """A figure and the bound that it should keep."""
 
     what: str
     found: float

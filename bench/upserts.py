@@ -86,7 +86,7 @@ def rivermouth_upsert(
 
 
 def many_batches(spark: SparkSession, job: Job, *, batch: int) -> dict[str, Any]:
-    """A flow that appends a topic in many small batches, each of which leaves a file."""
+    """A flow that appends a topic in many small batches; each batch leaves a file."""
     done, _ = _drained(spark, _order(job, job.folder, topics=[job.topic], trigger={"max_offsets": batch}))
     return {"batches_s": [each.duration_s for each in done]}
 

@@ -93,7 +93,7 @@ def _compile(classes: Path) -> None:
     paths = ["-classpath", os.pathsep.join(map(str, needed)), "-d", str(classes)]
     command = [str(java.find().executable), "-jar", str(compiler), *options, *paths, *sources]
     done = subprocess.run(command, check=False)
-    if done.returncode:  # the compiler has said why
+    if done.returncode:  # the compiler has printed why
         sys.exit(done.returncode)
 
 

@@ -21,7 +21,7 @@ ALWAYS = ("tests/contracts", "tests/laws/test_ledger_laws.py", "tests/crashes/te
 HUBS = re.compile(r"rivermouth(\.cli\.main|\.project\.(api|methods|commands)\b.*|\.warm_up)?$")
 KINDS = ("formats", "sinks", "actions")
 STEPS = 2
-"""A change is followed over so many imports."""
+"""The number of imports over which a change is followed."""
 
 
 def changed_files(since: str) -> list[str]:

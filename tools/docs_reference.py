@@ -1,6 +1,6 @@
 """Writes docs/reference from the classes that it describes, the JSON Schema too; ``--check`` only compares.
 
-Whoever changes a noun, an error, a command or a column runs ``python tools/docs_reference.py``.
+After a change of a noun, an error, a command or a column, run ``python tools/docs_reference.py``.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
 
 
 def page(name: str) -> str:
-    """The text of a page as it should stand in the folder."""
+    """The text of a page as it should be in the folder."""
     text = PAGES[name]()
     return f"{_HEADER}{text}\n" if name.endswith(".md") else text
 

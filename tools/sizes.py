@@ -57,7 +57,7 @@ def is_command(function: Function) -> bool:
 
 
 def levels_of(node: ast.AST) -> int:
-    """Counts the blocks within each other; ``elif`` is the level of its ``if``, and a function begins anew."""
+    """Counts the blocks within each other; ``elif`` is the level of its ``if``, and a function counts from 0 again."""
     deepest = 0
     for field in ("body", "orelse", "finalbody", "handlers", "cases"):
         inner = getattr(node, field, [])

@@ -66,7 +66,7 @@ class BatchDone(Event):
         counts: Where its records went.
         duration_s: From planning to the last commit.
         backlog: Offsets still to come when it was planned, without its own; None where unknown.
-        merge: What its MERGE came to; None for a table without keys, and for a batch that a crash left to be settled.
+        merge: What its MERGE came to; None for a table without keys, and for a batch that a crash left incomplete.
         dropped_by: Why records were dropped, and how many for each reason; one may have several.
         undeclared_names: Names of fields that records have and no column has, and in how many records of a sample; at
             most 100 names, the most frequent ones.
@@ -160,7 +160,7 @@ class Warned(Event):
 
 @dataclass(frozen=True, slots=True)
 class BrokerAway(Event):
-    """The Kafka cluster does not answer; the flows that read it wait. Told again and again while that lasts.
+    """The Kafka cluster does not answer; the flows that read it wait. Repeated while that lasts.
 
     Attributes:
         flow: Empty: it happens to the run.
@@ -209,7 +209,7 @@ class LetterReason:
 
 @dataclass(frozen=True, slots=True)
 class DeadLettersMany(Event):
-    """More than a tenth of the records that a run has carried, or a minute of one that follows, are dead letters.
+    """More than a tenth of the records of a run, or of one minute of a run that follows, are dead letters.
 
     Attributes:
         dead_lettered: How many of them.

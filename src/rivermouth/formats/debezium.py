@@ -146,7 +146,7 @@ class Debezium(ConnectFormat, MySqlFormat):
         )
 
     def convert(self, read: Read) -> str:
-        """What ``told`` made of it already, or as in plain JSON."""
+        """What ``_of_documents`` made of it already, or as in plain JSON."""
         if self._has_documents:
             made = f"__of_{read.number}"
             return json_types.convert(made, read.declared) if isinstance(read.declared, NESTED) else made

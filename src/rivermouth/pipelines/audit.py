@@ -60,8 +60,8 @@ class _Log:
 
     Attributes:
         entries: By flow its ledger entries, the oldest first.
-        rows: How many rows the table must have; None where the commits do not tell.
-        why: Why they do not tell.
+        rows: How many rows the table must have; None where the commits do not show it.
+        why: Why they do not show it.
         foreign: Which commit of somebody else changed rows that are still there.
         problems: Commits that have other rows than their entry says.
     """

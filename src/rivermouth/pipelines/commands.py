@@ -221,10 +221,10 @@ def validate(
 
 
 def raise_failures(outcomes: Sequence[DatasetOutcome]) -> None:
-    """Nothing, if no dataset failed.
+    """Raises if a dataset failed.
 
     Raises:
-        PipelineFailed: Some did; names them.
+        PipelineFailed: Some datasets failed; names them.
     """
     failed = [each for each in outcomes if each.result == "failed"]
     if failed:

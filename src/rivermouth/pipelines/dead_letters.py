@@ -230,9 +230,9 @@ def replayed(
     dry_run: bool = False,
     hooks: RunHooks = NO_HOOKS,
 ) -> list[ReplayedRows]:
-    """Tries open dead letters of these tables, or of all, again, by the queries and the expectations of now.
+    """Tries open dead letters of these tables, or of all, again, by the present queries and expectations.
 
-    Rows are judged by the expectations. Records that were not decoded go through their query, where it keeps no state.
+    Rows are checked by the expectations. Records that were not decoded go through their query, where it keeps no state.
 
     Raises:
         LettersNotReplayed: A named table is a materialized view, or a target of AUTO CDC.

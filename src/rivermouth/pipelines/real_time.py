@@ -38,7 +38,7 @@ def is_real_time(configuration: Mapping[str, str], flow: FlowNode) -> bool:
 
 
 def check_real_time(configuration: Mapping[str, str], flow: FlowNode, frame: DataFrame, sink: Sink | None) -> None:
-    """Nothing, if a flow can run in the mode that its settings ask for.
+    """Checks that a flow can run in the mode that its settings ask for.
 
     Args:
         configuration: Of the pipeline.

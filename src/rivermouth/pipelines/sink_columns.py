@@ -31,7 +31,7 @@ _TOPIC: Final = 'options={"topic": "orders", ...} at the sink, or a column topic
 
 
 def check_sink_columns(sink: Sink, flow: FlowNode, columns: T.StructType) -> None:
-    """Nothing, if the sink can take rows with these columns. Of a format of others, Spark itself checks them.
+    """Checks that the sink can take rows with these columns. For a format that is not ours, Spark itself checks them.
 
     Raises:
         SinkColumnsInvalid: The value is missing, there is no topic, or a column has a type that the sink does not take.
@@ -45,7 +45,7 @@ def check_sink_columns(sink: Sink, flow: FlowNode, columns: T.StructType) -> Non
 
 
 def check_file_mode(sink: Sink, flow: FlowNode, mode: str) -> None:
-    """Nothing, if the sink takes what an output mode gives.
+    """Checks that the sink takes what an output mode gives.
 
     Raises:
         SinkColumnsInvalid: It is a sink of files, and the query changes rows that it gave before.
@@ -58,7 +58,7 @@ def check_file_mode(sink: Sink, flow: FlowNode, mode: str) -> None:
 
 
 def check_once(sink: Sink, flow: FlowNode, *, streaming: bool) -> None:
-    """Nothing, if the sink can take a flow that runs once, or need not.
+    """Checks that the sink can take a flow that runs once, and that a flow which does not run once reads a stream.
 
     Args:
         sink: The sink; its options can be read.

@@ -211,7 +211,7 @@ class EventHook:
     Attributes:
         name: Of the function.
         function: Takes the event.
-        max_failures: After so many failures one after the other it is called no more; None for never.
+        max_failures: After this number of failures in a row it is not called any more; None: it is always called.
         at: Where it is defined.
     """
 
@@ -230,7 +230,7 @@ class Definitions:
     sinks: tuple[Sink, ...] = ()
     hooks: tuple[EventHook, ...] = ()
     notes: tuple[tuple[SourceLine, str], ...] = ()
-    """What is written and changes nothing here, each to be said once: where, and a sentence."""
+    """Settings that are written and change nothing here, each to be reported once: where it is, and a sentence."""
 
     def __add__(self, other: Definitions) -> Definitions:
         return Definitions(

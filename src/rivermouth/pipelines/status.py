@@ -64,7 +64,7 @@ class DatasetFlowStatus:
     Attributes:
         flow: Its name.
         entry: Number of its newest ledger entry; None before the first batch.
-        finished_at: When that was committed, in seconds since the epoch; None where the log does not tell.
+        finished_at: When that was committed, in seconds since the epoch; None where the log does not show it.
         last_batch: Where the rows of its last batch went; None if there was none since the table was made or cleared.
         totals: The same of all batches since then.
         failure: Why it failed last; None if it did not, or has worked since.

@@ -37,7 +37,7 @@ class Encoding:
         framing: plain, single_object or confluent.
         writers: Texts of the schemas of writers.
         registry: Where schemas are found by their ids.
-        policies: As ``column_policies`` writes them, of a table that grows; empty for others.
+        policies: As ``column_policies.policies_of`` writes them, of a table that grows; empty for others.
         record_names: Names of the writers' records that are the flow's, with their namespaces or without; others are
             skipped. Empty for those that have the name of the table's record.
         id_header: The header that may have the id of a record's schema; empty for values without headers.

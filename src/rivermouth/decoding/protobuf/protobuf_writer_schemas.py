@@ -47,7 +47,7 @@ class Encoding:
     Attributes:
         content: The table's descriptor file as it was declared.
         message: Full name of the message.
-        policies: As ``column_policies`` writes them, with the columns as they are now.
+        policies: As ``column_policies.policies_of`` writes them, with the columns as they are now.
         fails: Whether a policy may stop the flow.
         known: Of writers that the plan knows, their ids and descriptor files.
         truncates_times: Whether what is less than a microsecond is cut off of times.

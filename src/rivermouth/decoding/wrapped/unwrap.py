@@ -42,8 +42,8 @@ def unwrapped(rows: DataFrame, flow: Flow) -> DataFrame:
         flow: Says how its values are wrapped.
 
     Returns:
-        ``rows`` with ``__sent``, the value as it was sent, and ``__wrapping``, a struct of ``reason``, ``field`` and
-        ``message`` (strings), which are null where nothing is wrong with it.
+        ``rows`` with ``__sent_value``, the value as it was sent, and ``__wrapping``, a struct of ``reason``, ``field``
+        and ``message`` (strings), which are null where nothing is wrong with it.
     """
     rest = [name for name in rows.columns if name != names.VALUE]
     rows = rows.selectExpr("*", f"{names.VALUE} AS {names.SENT}")

@@ -1,4 +1,4 @@
-"""A wrapped value as it is within, in plain Python: what ``wrapping`` does in Spark, for those who look at samples."""
+"""A wrapped value as it is within, in plain Python: what ``unwrap`` does in Spark, for the readers of samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every record in exactly one place, found out anew: Kafka, the table, its dead letters and its ledger compared."""
+"""Checks that each record is in exactly one place: compares Kafka, the table, its dead letters and its ledger."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _REPLAYING: Final = "dead letters were replayed, records erased, or something wa
 _EXPIRING: Final = "Kafka dropped records"
 _EXAMPLES: Final = 5
 _FEW: Final = 100_000
-"""Offsets. Up to so many records take less time than to make code for them."""
+"""Number of offsets. Processing up to this number of records takes less time than generating code for them."""
 _PLACES: Final = ("kafka", "table", "letters", "erased")
 _KEYS: Final = (names.TOPIC, names.PARTITION, names.OFFSET)
 
@@ -77,13 +77,13 @@ class FlowAudit:
         place: What the records were compared with: Kafka, or the table that the flow reads.
         entry: Number of the newest ledger entry; None for a flow that never ran.
         since: Number of the entry after which the audited batches begin.
-        until: Number of the last audited entry: the newest, or the one before while that is not settled.
+        until: Number of the last audited entry: the newest, or the one before while that is not complete.
         ranges: The audited offsets.
         not_audited: Offsets that the flow read before, as far as that is known: Kafka holds them no more, or
-            something was decided since. Where the table's log was cleaned it does not tell them all.
+            something was decided since. Where the table's log was cleaned it does not have them all.
         counted: What the ledger says of the audited batches.
         found: What is there.
-        compacted: Topics of which Kafka may have taken records away since; rows of these are no finding.
+        compacted: Topics whose records Kafka may have taken away since by compaction; their rows are no finding.
         problems: What is wrong, in words; empty if every record is in exactly one place.
         state_lost: What is not known any more of these batches, where something is in a wrong place and the state of
             the flow in the lake was deleted.
@@ -294,7 +294,7 @@ def _held(run: FlowRun, window: Window) -> DataFrame:
     erased = run.erased.within(run.spark, run.entry, window.ranges)
     if erased is None:
         return held
-    # Whoever read them again after that has left them out.
+    # A later read of these offsets has left the erased records out.
     return without(held, whole(erased, run.flow).where(F.col(ENTRY) <= window.since))
 
 

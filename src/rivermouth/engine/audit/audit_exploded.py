@@ -29,11 +29,12 @@ def elements(held: DataFrame, flow: Flow) -> DataFrame:
 def as_they_were(places: DataFrame) -> DataFrame:
     """Rows with how often each is in Kafka, the table and the dead letters, as records were exploded when they came.
 
-    A record may have been refused as a whole, and be exploded by today's rules, or the other way round: then what is
-    there of it says how it was. A dead letter that is a whole record stands for all elements that are nowhere else.
+    A record may have been refused as a whole, and be exploded by today's rules, or the other way round. Then its rows
+    in the table and the dead letters show how it was processed. A dead letter that is a whole record counts for all
+    elements that are in no other place.
 
     Args:
-        places: A row an element or a whole record: what tells it apart, and ``kafka``, ``table``, ``letters`` and
+        places: One row for each element or whole record: its identity, and ``kafka``, ``table``, ``letters`` and
             ``erased``.
 
     Returns:

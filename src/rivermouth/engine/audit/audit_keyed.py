@@ -41,7 +41,7 @@ def tally(run: FlowRun, held: DataFrame, letters: DataFrame | None, window: Wind
     In a table with every version of a key, if the records of its key change nothing when they come again.
 
     Args:
-        run: The flow; its rules of now judge the records.
+        run: The flow. The records are checked by its present rules.
         held: The records that Kafka holds, as envelope rows.
         letters: Coordinates of their dead letters; None without any.
         window: Theirs.
@@ -71,7 +71,7 @@ class _Audit:
         run: The flow.
         window: What was audited.
         compacted: Whether Kafka may have taken some records away.
-        routed: The records that Kafka holds, judged.
+        routed: The records that Kafka holds, with their route.
         marked: Their changes, with those that are erased; None where none is.
         letters: Coordinates of dead letters; None without any.
         gone: Coordinates of records that were erased; None without any.
@@ -133,7 +133,7 @@ class _Audit:
                 else _fine(kept, table, order, run)
             )
             return _in_table(kept, fine, order, run.flow, truncated=True)
-        # Where Kafka has all records, an end that none of them tells is wrong.
+        # Where Kafka has all records, the end of a version that follows from none of them is wrong.
         deduced = self.compacted or not whole(self.window, run.entry)
         fine = _fine_versions(kept, table, order, run, self.window.until, deduced=deduced)
         outlived = order.truncates and not order.snapshots and _outlived(kept, table, order, run)
@@ -212,7 +212,7 @@ def _in_table(
 
 
 def _fine(kept: DataFrame, table: DataFrame, order: ChangeOrder, run: FlowRun) -> DataFrame:
-    """A row a key: the newest change, how many records it stands for, and whether the table says so."""
+    """One row for each key: the newest change, the number of its records, and whether the table agrees with it."""
     told = table_rows(kept, run)
     rest = told.where(f"NOT {names.TRUNCATE}").drop(names.TRUNCATE)
     newest = changes.newest(changes.by_partition(rest, order), order)
@@ -234,7 +234,7 @@ def _fine(kept: DataFrame, table: DataFrame, order: ChangeOrder, run: FlowRun) -
 
 
 def _truncations(told: DataFrame, order: ChangeOrder, context: FlowContext) -> list[change_order.Truncations]:
-    """The truncations that are remembered, and, for what is remembered no more, those that Kafka still tells."""
+    """The truncations that are remembered, and, for what is remembered no more, those that Kafka still holds."""
     kind = told.schema[names.SEQUENCE].dataType.simpleString()
     remembered = None if context.tombstones is None else context.tombstones.truncations(context.spark, order, kind)
     held = truncations_of(told, order, kind) if order.truncates else None

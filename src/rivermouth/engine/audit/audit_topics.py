@@ -33,9 +33,9 @@ class TopicAudit:
     """What an audit found of the topic of a sink.
 
     Attributes:
-        records: Records that say of which row they are; None if none was looked for.
+        records: Number of records that name the row they were made from; None if none was looked for.
         not_compared: What was not compared, and why, a sentence each.
-        problems: What is not as the table says, a sentence each.
+        problems: What differs from the table, a sentence each.
     """
 
     records: int | None = None

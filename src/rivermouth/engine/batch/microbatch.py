@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 
 
 def process(frame: DataFrame, planned: Ranges, run: FlowRun) -> BatchDone | BatchSkipped:
-    """Carries one batch into the flow's table and its dead letters.
+    """Writes one batch into the flow's table and its dead letters.
 
     1. ledger: only what the table lacks of the planned ranges is kept.
     2. read: coordinates, key, value and headers of each record, without those that were erased.
-    3. transform: decode, look up, conform, check and route, which give each row one word; see ``pipeline.transform``.
-    4. count: the words are counted in the pass that writes.
+    3. transform: decode, look up, conform, check and route, which give each row its route; see ``pipeline.transform``.
+    4. count: the rows of each route are counted in the pass that writes.
     5. write: the rows for the table and the ledger entry, in one Delta commit.
     6. deliver: of a flow into a topic or an archive of files, the rows of the commit, all at once.
     7. dead letters: only if there are any, they are found again, explained and written to their own table.
@@ -139,7 +139,7 @@ def finish(
 def write_dead_letters(ranges: Ranges, counts: Counts, seen: Mapping[str, Any], run: FlowRun) -> Counts:
     """Writes the dead letters of the newest entry, if there are any; the counts as they are then.
 
-    Only the neighbourhoods that the first pass marked are read and judged again, so that the whole batch is
+    Only the blocks of offsets that the first pass marked are read and checked again, so that the whole batch is
     parsed once. If the two passes do not agree, because a rule depends on the time of day, what is in the table
     decides.
     """

@@ -1,4 +1,4 @@
-"""What a batch, its recovery and a replay have in common: records judged, counted, settled."""
+"""What a batch, its recovery and a replay have in common: they check records, count them and complete an entry."""
 
 from __future__ import annotations
 
@@ -56,10 +56,11 @@ if TYPE_CHECKING:
 
 
 def transformed(rows: DataFrame, run: FlowRun, beside: Sequence[str] = (), *, watched: bool = False) -> DataFrame:
-    """Envelope rows with their columns, failed expectations and route; ``beside`` stays as it is.
+    """Envelope rows with their columns, failed expectations and route.
 
-    Lookups find rows of the versions that ``run.lookups`` holds. Where they are ``watched``, the job ends at a record
-    that the flow's policies for its schema say more about.
+    The further columns that the caller names stay as they are. Lookups find rows of the versions that ``run.lookups``
+    holds. Where the rows are ``watched``, the job ends at a record whose fields are a case for the flow's schema
+    policies.
     """
     for step in ("decode", "conform", "check", "route"):
         run.reached(step)
@@ -109,9 +110,10 @@ def transform(
     watched: bool = False,
     tables: Sequence[DataFrame] = (),
 ) -> DataFrame:
-    """Decode, look up, conform, check and route envelope rows, built for them alone; ``beside`` stays as it is.
+    """Decode, look up, conform, check and route envelope rows, with a plan that is built for these rows alone.
 
-    ``tables`` are those of the flow's lookups, as ``LookupTables.frames`` returns them.
+    The further columns that the caller names stay as they are. ``tables`` are those of the flow's lookups, as
+    ``LookupTables.frames`` returns them.
     """
     rows = lookups.join(decoded(rows, flow, watched=watched), flow, tables)
     told = (
@@ -141,13 +143,13 @@ def without_erased(rows: DataFrame, run: FlowRun, ranges: Ranges) -> DataFrame:
 
 
 def without_erased_changes(routed: DataFrame, run: FlowRun, ranges: Ranges) -> DataFrame:
-    """Judged rows of ``ranges`` without the changes that were erased of records whose other changes stay."""
+    """Routed rows of ``ranges`` without the changes that were erased of records whose other changes stay."""
     marked = marked_changes(routed, run, ranges)
     return routed if marked is None else erased_records.kept(marked)
 
 
 def marked_changes(routed: DataFrame, run: FlowRun, ranges: Ranges) -> DataFrame | None:
-    """Judged rows of ``ranges`` as ``erased.marked`` returns them; None where no change of a record was erased."""
+    """Routed rows of ``ranges`` as ``erased_records.marked`` returns them; None where no change was erased."""
     gone = run.erased.within(run.spark, run.entry, ranges) if run.flow.splits else None
     return None if gone is None else erased_records.marked(routed, gone, run.flow)
 
@@ -162,7 +164,7 @@ def beginning_offsets(kafka: OffsetSource, entry: Entry, topics: Collection[str]
 def table_rows(rows: DataFrame, run: FlowRun, beside: Sequence[str] = ()) -> DataFrame:
     """Conformed rows with the table's columns alone, in its order; the epoch too, once a topic had more than one.
 
-    What is named ``beside`` comes after them.
+    The further columns that the caller names come after them.
 
     Changes of a keyed table keep what they do to it: ``__delete``, ``__truncate``, ``__sequence``; where a record may
     be several of them, ``__ordinal``; and where one may leave values out, ``__places``.
@@ -188,8 +190,8 @@ def table_order(view: TableView, entry: Entry) -> ChangeOrder | None:
 def table_coordinates(run: FlowRun, *more: Column, version: int | None = None) -> DataFrame:
     """``__topic``, ``__partition``, ``__offset`` and ``__epoch`` of the table's rows: which records they are.
 
-    And ``__position`` where records are exploded. With the columns in ``more`` beside them; of an older ``version``,
-    if one is named.
+    And ``__position`` where records are exploded, and the columns in ``more``. Of an older ``version`` of the table, if
+    one is named.
     """
     called = run.flow.metadata_columns
     renamed = [F.col(names.quoted(called[name])).alias(target) for target, name in run.flow.identity.items()]
@@ -238,7 +240,7 @@ def write_entry(context: FlowContext, position: LedgerPosition, entry: Entry) ->
 
 
 def with_epoch(entry: Entry, letters: DataFrame) -> DataFrame:
-    """Dead letters with ``__epoch``: that of the batch which buried them."""
+    """Dead letters with ``__epoch``: that of the batch which wrote them."""
     columns = (F.col(name) for name in ("kafka_topic", "kafka_partition", "batch"))
     return letters.withColumn(names.EPOCH, epoch_then(entry, *columns))
 
@@ -246,7 +248,7 @@ def with_epoch(entry: Entry, letters: DataFrame) -> DataFrame:
 def as_coordinates(letters: DataFrame, *more: str) -> DataFrame:
     """``__topic``, ``__partition`` and ``__offset`` of dead letters, and the columns in ``more``.
 
-    And ``__position`` where their table has it; of a letter that is a whole record ``exploding.WHOLE``.
+    And ``__position`` where their table has it; of a letter that is a whole record ``explode.WHOLE``.
     """
     columns = [F.col(column).alias(name) for name, column in names.IN_TABLE.items()]
     if dead_letter.POSITION.name in letters.columns:
@@ -255,7 +257,7 @@ def as_coordinates(letters: DataFrame, *more: str) -> DataFrame:
 
 
 def dead_letters_of(routed: DataFrame, run: FlowRun) -> DataFrame:
-    """The dead letters among judged rows, as those of the newest entry."""
+    """The dead letters among routed rows, as those of the newest entry."""
     entry = run.entry
     return dead_letter.dead_letters(
         routed, run.flow, target=run.dead_letters.target, entry=entry.number, topic_ids=entry.topic_ids

@@ -41,7 +41,7 @@ def finish_replay(run: FlowRun) -> None:
     found = there.join(opened, keys) if run.flow.explosion is None else _elements_moved(run, there, opened)
     moved = found.select(*run.flow.identity, "batch").distinct().withColumnsRenamed({**run.flow.identity})
     if remembered is not None:
-        # The commit tells of versions, not of records.
+        # The metrics of the commit count versions, not records.
         replayed = moved.count()
     else:
         commit = run.ledger.commit_of(position.entry, position.version - 1)
@@ -69,8 +69,8 @@ def _elements_moved(run: FlowRun, there: DataFrame, opened: DataFrame) -> DataFr
 def finish_decision(run: FlowRun) -> None:
     """Gives up the open dead letters that the newest entry, a rewind or a rebuild, reads again.
 
-    They come again if they still do not fit. What a rebuild deletes again is remembered anew, and what a rewind finds
-    to be no deletion any more is forgotten.
+    They are written again if they still do not fit. Deletions are remembered again when a rebuild repeats them. A
+    remembered deletion that a rewind no longer finds to be one is forgotten.
 
     Guarantees:
         Run twice: the second time finds none. Stopped half-way: all are marked or none, and it is done again.

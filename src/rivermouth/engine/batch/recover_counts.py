@@ -36,11 +36,13 @@ def own_letters(dead_letters: DeadLetterTable, entry: Entry) -> DataFrame:
 
 
 def with_dead_letters(run: FlowRun, routed: DataFrame, held: DataFrame, counts: Counts) -> Counts:
-    """Sees to it that the newest entry's dead letters are those of ``routed``; the counts with those found besides.
+    """Makes sure that the newest entry's dead letters are those of ``routed``; returns the counts with further ones.
+
+    The further ones are dead letters whose records compaction has taken away since.
 
     Args:
         run: The flow.
-        routed: Standing ready: Kafka may not have all of these records any more.
+        routed: Rows that are computed and kept, because Kafka may not have all of these records any more.
         held: As ``routed``, with the coordinates of all records of the batch.
         counts: Those of the batch.
     """

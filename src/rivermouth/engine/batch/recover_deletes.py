@@ -29,13 +29,14 @@ if TYPE_CHECKING:
 
 
 def forget_what_is_no_deletion(run: FlowRun, again: Ranges) -> None:
-    """Nothing is remembered of records within ``again`` that Kafka holds and that delete nothing by the rules of now.
+    """Forgets records within ``again`` that Kafka holds and that delete nothing by the present rules.
 
-    Else what they deleted once would stay deleted, when older records are read again. A tombstone stays remembered:
-    its place is that of what it followed. A history compares each record with what is remembered of it by itself.
+    Otherwise the keys that they deleted once would stay deleted when older records are read again. A tombstone stays
+    remembered: its place is that of the record that it followed. A history compares each record with what is remembered
+    of it by itself.
 
     Guarantees:
-        Run twice: the second time finds nothing. Stopped half-way: all of it is there still, or nothing.
+        Run twice: the second time finds nothing. Stopped half-way: all of them are still remembered, or none.
     """
     order, memory = table_order(run.view, run.entry), run.tombstones
     if order is None or memory is None or run.flow.keyed is None or run.flow.keyed.versions or not memory.exists():

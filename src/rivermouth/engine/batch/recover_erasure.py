@@ -49,7 +49,8 @@ def finish_forget(run: FlowRun) -> None:
         records = found.count()
         request = marked.agg(F.max("request")).collect()[0][0]
     elif run.state_lost:
-        # The list was deleted; the entry tells how many records went, and one of an older version the table's log.
+        # The list was deleted. The entry has the number of erased records; for an entry of an older version of
+        # rivermouth the table's log has it.
         records = entry.erases or _deleted_rows(run)
     _clear_old_memory(run.context)
     run.reached("forget_purge")
@@ -113,7 +114,7 @@ def _clear_old_memory(context: FlowContext) -> None:
 
 
 def _purge(context: FlowContext, flow: Flow) -> None:
-    """Writes the files anew in which rows are only marked as deleted: their bytes would stay as long as the file."""
+    """Rewrites the files in which rows are only marked as deleted: their bytes would stay as long as the file."""
     reader = reader_for(context.spark, context.places.lake)
     for table in tables_of(flow, context.places):
         if not delta_table.exists(context.files, table.location):
@@ -125,7 +126,7 @@ def _purge(context: FlowContext, flow: Flow) -> None:
             try:
                 delta_maintenance.purge(context.spark, table.name, table.location)
             except MaintenanceConflict as error:
-                # Whoever came first has most likely written these files anew.
+                # The process that committed first has most likely rewritten these files.
                 if not left:
                     detail = error.facts["detail"]
                     raise ErasureUnfinished(flow=flow.name, table=table.name, detail=detail) from error

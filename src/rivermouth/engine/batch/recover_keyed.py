@@ -1,4 +1,4 @@
-"""Counts of a keyed table's batch that a crash left: its rows do not tell of all records that made them."""
+"""Counts of a keyed table's batch that a crash left: its rows do not name all records that made them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ if TYPE_CHECKING:
 
 
 def recount_keyed(run: FlowRun, ranges: Ranges, gone: Ranges) -> Counts:
-    """Of a keyed table, whose rows do not tell of all records that made them: those of now do, and what they say."""
+    """Counts of a keyed table, whose rows do not name all records that made them: by the records that Kafka has now.
+
+    The records are checked by the flow's present rules; the table's rows correct the result.
+    """
     whole = run.source.with_headers(headers=True)
     counts, rest = ledger.Counts(lost=offset_ranges.size(gone)), offset_ranges.without(ranges, gone)
     if not rest:
@@ -54,10 +57,10 @@ def recount_keyed(run: FlowRun, ranges: Ranges, gone: Ranges) -> Counts:
 
 
 def _as_merged(routed: DataFrame, run: FlowRun, ranges: Ranges) -> DataFrame:
-    """Judged records of the newest entry, with the route that they took, as far as the keyed table tells.
+    """Routed records of the newest entry, with the route that they took, as far as the keyed table shows it.
 
-    The rules may be others by now. A record whose row stands, or which is remembered, was merged; one that passes now
-    and is newer than the row of its key, or has none and was not deleted, was not.
+    The rules may be others by now. A record was merged if its row is in the table, or if it is remembered. A record
+    was not merged if it passes now and is newer than the row of its key, or if its key has no row and was not deleted.
     """
     coordinates = [*names.IN_TABLE]
     present = rows_within(run, ranges)
@@ -81,7 +84,7 @@ def _as_merged(routed: DataFrame, run: FlowRun, ranges: Ranges) -> DataFrame:
 
 
 def _as_dead_lettered(marked: DataFrame, run: FlowRun) -> DataFrame:
-    """Judged records with the route that the dead letters tell, where they were written; else that of the rules."""
+    """Routed records with the route that the dead letters show, where they were written; else that of the rules."""
     route = F.when(F.col("__present"), routing.TABLE)
     entry, letters = run.entry, run.dead_letters
     if letters.newest_entry(entry.flow, run.flow.previously) < entry.number:
@@ -101,7 +104,7 @@ def _as_dead_lettered(marked: DataFrame, run: FlowRun) -> DataFrame:
 def remembered_coordinates(run: FlowRun) -> DataFrame | None:
     """Coordinates and ``__epoch`` of the records that a keyed table has, though none of its rows has theirs.
 
-    Of versions those that it remembers; of rows that come in parts those whose values stand in newer rows. None for
+    Of versions those that it remembers; of rows that come in parts those whose values are in newer rows. None for
     other tables, and where nothing is remembered.
     """
     facts, order = _facts(run), table_order(run.view, run.entry)
@@ -152,7 +155,7 @@ def _unmerged(marked: DataFrame, run: FlowRun) -> DataFrame:
 
 
 def _not_remembered(marks: DataFrame, context: FlowContext, order: ChangeOrder) -> DataFrame:
-    """Of these truncations those of which nothing is remembered: each is, before the commit that carries it out."""
+    """These truncations without those that are remembered: each is remembered before the commit that executes it."""
     memory = context.tombstones
     if memory is None or not memory.exists():
         return marks

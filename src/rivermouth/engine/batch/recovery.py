@@ -37,7 +37,7 @@ def recover(run: FlowRun) -> None:
     """Finishes the newest entry where a crash left it: a batch's dead letters and counts, a replay's marks, an erasure.
 
     Guarantees:
-        Run twice: the second time finds it settled. The table itself is not touched.
+        Run twice: the second time finds it complete. The table itself is not touched.
     """
     if run.position.counts is not None:
         return

@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 # So long a flow waits after the last one has come for those that have not.
 _GATHER_S: Final = 10.0
 _GATHER_FOLLOWING_S: Final = 1.0
-# So many commit at a time.
+# Number of flows that commit at the same time.
 _COMMITS: Final = 8
-# So many files of a task stand open at a time: with fewer, Spark sorts all rows by their table first.
+# Number of files that a task has open at a time: with fewer, Spark sorts all rows by their table first.
 _OPEN_FILES: Final = 64
 
 
@@ -191,7 +191,7 @@ class SharedBatch:
 
 
 def kind_of(flow: Flow) -> Flow:
-    """The flow without what tells the flows of a family apart."""
+    """The flow without the settings in which the flows of a family differ."""
     table = flow.table.model_copy(update={"name": ""})
     bare = {"name": "", "source": None, "table": table, "previously": None, "starting_offsets": None}
     return flow.model_copy(update=bare)

@@ -44,7 +44,7 @@ def found_of(kafka: OffsetSource, flow: Flow, topics: Mapping[str, Topic]) -> Ka
 
 
 def check_topics(run: FlowRun, topics: Mapping[str, Topic]) -> None:
-    """Nothing, if Kafka still holds what the ledger expects next.
+    """Checks that Kafka still holds what the ledger expects next.
 
     Raises:
         TopicRecreated: A topic has another id than the ledger knows.
@@ -116,7 +116,7 @@ def _record(run: FlowRun, found: KafkaState, wanted: LossDecision) -> None:
 
 
 def _counts(run: FlowRun, result: LossDecisionResult, wanted: LossDecision) -> Counts:
-    """The counts of the newest entry's own batch, which is settled with it as far as Kafka still has it."""
+    """The counts of the newest entry's own batch, which is completed here as far as Kafka still has it."""
     position = run.position
     ranges = position.entry.unsettled
     if position.counts is not None or not ranges:
@@ -139,12 +139,14 @@ def _counts(run: FlowRun, result: LossDecisionResult, wanted: LossDecision) -> C
 
 
 def _check_void(run: FlowRun, wanted: LossDecision, found: KafkaState) -> None:
-    """Nothing, if of a table that others restored each partition is named whose rows went with it.
+    """Checks, for a table that others restored, that the decision names each partition whose rows the restore removed.
 
-    What the flow reads no more is nobody's concern, and of a topic that begins anew nothing could come again.
+    Partitions that the flow no longer reads are left out. So are topics that begin a new epoch: none of their removed
+    rows could be read again.
 
     Raises:
-        LedgerVoid: One is not: its rows would be in no batch. Or nobody said that the table is fine as it is.
+        LedgerVoid: A partition is not named: its rows would be in no batch. Or the decision does not say that the table
+            is right as it is.
     """
     if run.void is None:
         return
@@ -161,10 +163,10 @@ def _check_void(run: FlowRun, wanted: LossDecision, found: KafkaState) -> None:
 
 
 def check_epoch_column(flow: Flow, columns: Sequence[str]) -> None:
-    """Nothing, if the flow's own columns leave that of the epochs free.
+    """Checks that no column of the flow has the name of the epoch column.
 
     Raises:
-        EpochColumnTaken: They do not.
+        EpochColumnTaken: One has.
     """
     if names.EPOCH_COLUMN in (name.lower() for name in columns):
         detail = "the payload has one of that name"
@@ -172,10 +174,10 @@ def check_epoch_column(flow: Flow, columns: Sequence[str]) -> None:
 
 
 def add_epoch_column(context: FlowContext, view: TableView) -> None:
-    """The column that tells rows of an earlier epoch from those of a later one; no row is rewritten.
+    """Adds the epoch column, in which rows of different epochs differ; no row is rewritten.
 
     Raises:
-        EpochColumnTaken: A column of that name is something else.
+        EpochColumnTaken: The table has a column of that name that is not the epoch column.
 
     Guarantees:
         Run twice: the second time finds it.

@@ -26,11 +26,13 @@ _PLACE = (names.TOPIC, names.PARTITION)
 
 
 def check_duplicates(run: FlowRun, result: LossDecisionResult, wanted: LossDecision) -> None:
-    """Nothing, if the table has none of the records that will be read again, or knows the newest of each key.
+    """Checks that the table has none of the records that will be read again, or that it is a keyed table.
+
+    A keyed table keeps the newest record of each key, so that a record that comes again does no harm.
 
     Raises:
-        RewindDuplicates: It has, in the epoch of now.
-        DecisionRefused: It has, or its dead letters have, from before the log was cut.
+        RewindDuplicates: The table has such records, in the present epoch.
+        DecisionRefused: The table or its dead letters have such records from before the log was cut.
     """
     if result.again and run.flow.keyed is None:
         for row in _counted(rows_within(run, result.again))[:1]:

@@ -1,4 +1,4 @@
-"""Dead letters looked at: how many of which kind, and single ones whole. Reads only."""
+"""Reads dead letters: the number of each kind, and single ones in full. Writes nothing."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class LetterGroup:
         partition: Its partition.
         offset: Its offset.
         position: Which element of its record it is; None for a record as a whole.
-        last_at: When the newest was buried, in UTC.
+        last_at: When the newest was dead-lettered, in UTC.
     """
 
     flow: str
@@ -79,7 +79,7 @@ class Letter:
         failed_expectations: Names of the expectations that it failed.
         status: open, replayed or discarded.
         attempt: How often it was tried.
-        dead_lettered_at: When it was buried, in UTC.
+        dead_lettered_at: When it was dead-lettered, in UTC.
     """
 
     flow: str

@@ -44,16 +44,16 @@ _PASSES = "__passes"
 
 
 def replay(run: FlowRun, wanted: DeadLetterFilter, *, dry_run: bool, marks_failures: bool = True) -> Replayed:
-    """Judges open dead letters again by the flow's rules of now, and moves those into the table that pass.
+    """Checks open dead letters again by the flow's present rules, and moves those that pass into the table.
 
     Where the flow's schema may grow, it grows by them first, as it would by a batch.
 
     Args:
-        run: The flow, opened, its last batch settled.
+        run: The flow, opened; its last batch is complete.
         wanted: Which dead letters; only open ones are tried.
         dry_run: Only say what would move.
-        marks_failures: Count the try as one more of those that still fail, even if none passes, and say why they fail
-            by the rules of now.
+        marks_failures: Count the try as one more of those that still fail, even if none passes, and write why they fail
+            by the present rules.
 
     Raises:
         CommitLost: Another process wrote the ledger entry first.
@@ -92,7 +92,7 @@ def discard(run: FlowRun, wanted: DeadLetterFilter, *, dry_run: bool) -> int:
 
 
 def _prepare(run: FlowRun) -> None:
-    """Sees to it that this process may write the table, and that the newest entry is settled."""
+    """Makes sure that this process may write the table, and that the newest entry is complete."""
     if run.lease is not None:
         run.lease.check()
     run.ledger.check_undisturbed(run.position)
@@ -159,7 +159,7 @@ def _judged_again(run: FlowRun, flow: Flow, letters: DataFrame) -> DataFrame:
 
 
 def _places(flow: Flow) -> list[Column]:
-    """What a dead letter is marked by, of its judged rows, and its epoch."""
+    """The columns of routed rows by which their dead letter is found to be marked, and its epoch."""
     wanted = {**IN_TABLE, **({explode.WANTED: _POSITION} if flow.explosion is not None else {})}
     return [*(F.col(name).alias(key) for name, key in wanted.items()), F.col("__batch").alias("batch"), F.col(EPOCH)]
 
@@ -188,9 +188,9 @@ def _counted(failing: DataFrame, remaining: int) -> tuple[StillFailing, ...]:
 
 
 def _append(run: FlowRun, passing: DataFrame, coordinates: DataFrame) -> Counts:
-    """The passing rows that the table does not have, with an entry that moves no offset; not settled yet.
+    """Writes the passing rows that the table does not have, with an entry that moves no offset; not complete yet.
 
-    A keyed table takes them all: it knows which of them come too late.
+    A keyed table gets them all: its merge leaves out those that come too late.
     """
     before = run.position
     entry = before.entry.successor("replay", before.counts or Counts())

@@ -1,7 +1,7 @@
-"""Dead letters whose writer's schema the registry did not have are tried again, until it has: nobody has to ask.
+"""Dead letters whose writer's schema the registry did not have are tried again until it has; no command is needed.
 
-Between batches and after a run that drained, by the flow's writer, as a replay. A registry that does not serve then
-is told, and stops nothing.
+The flow's writer does it as a replay, between batches and after a run that drained. A registry that does not answer
+then is reported, and stops nothing.
 """
 
 from __future__ import annotations

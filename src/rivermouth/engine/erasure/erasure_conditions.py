@@ -23,7 +23,7 @@ MET: Final = "__met"
 OWN: Final = "__own"
 """Whether only rows that go have it."""
 RECORD: Final = (*COORDINATES, names.TIMESTAMP)
-"""What tells records apart."""
+"""The columns that identify a record."""
 
 
 def meets(context: FlowContext, frame: DataFrame, option: str, condition: str | None) -> Column:
@@ -45,7 +45,7 @@ def meets(context: FlowContext, frame: DataFrame, option: str, condition: str | 
 
 
 def as_place(place: str, change: Column | None = None) -> tuple[Column, ...]:
-    """``place``, ``batch`` and ``change`` of records in a place, of which all or one change goes."""
+    """``place``, ``batch`` and ``change`` of records in a place that are erased as a whole, or in one change."""
     number = F.lit(None).cast("int") if change is None else change
     return F.lit(place).alias(PLACE), F.lit(None).cast("bigint").alias("batch"), number.alias(CHANGE)
 

@@ -45,8 +45,8 @@ _RETENTION: Final = "delta.deletedFileRetentionDuration"
 def forget(run: FlowRun, request: ForgetRequest, *, dry_run: bool) -> ForgetReport:
     """Erases the rows and dead letters for which the request's conditions are TRUE.
 
-    In a keyed table all rows of a key go of which one fits. Of an append table those rows go that fit. Dead letters go
-    too whose Kafka key only rows that go have.
+    In a keyed table all rows of a key are erased if one of them fits. In an append table the rows that fit are erased.
+    Dead letters are erased too if only erased rows have their Kafka key.
 
     Args:
         run: The flow, opened.

@@ -39,8 +39,8 @@ class _KafkaKeys:
     """Kafka keys of rows, as ``__same_key``.
 
     Attributes:
-        own: Those that only rows which go have: a key that stands for a country says nothing about a person.
-        shared: How many others they have.
+        own: Those that only erased rows have. A key that other rows have too, such as a country, identifies no person.
+        shared: How many others the erased rows have.
         staying: Those of rows that stay.
     """
 
@@ -57,7 +57,7 @@ def kafka_keys(
     matches: DataFrame,
     order: ChangeOrder | None,
 ) -> _KafkaKeys | None:
-    """The Kafka keys of rows that go and that stay; None if rows do not tell, or there are no dead letters."""
+    """The Kafka keys of rows that go and that stay; None if rows do not have them, or there are no dead letters."""
     column = flow.metadata_columns.get(_KAFKA_KEY)
     if column is None or column not in table.columns or not dead_letters.exists():
         return None

@@ -52,7 +52,7 @@ _APPEND_ONLY: Final = "delta.appendOnly"
 
 @dataclass(frozen=True, slots=True)
 class ErasureSelection:
-    """What is to go, standing ready.
+    """What is to be erased, computed and kept.
 
     Attributes:
         rows: How many rows of the table.
@@ -62,9 +62,9 @@ class ErasureSelection:
         records: What is erased: coordinates, ``place``, the ``batch`` of dead letters, and the ``change`` of a record
             that goes in part.
         dead_letters: How many dead letters.
-        unjudged: How many dead letters stay of which no Kafka key tells whose they are.
+        unjudged: How many dead letters stay without a Kafka key that shows to which rows they belong.
         known: How many records, each as a whole.
-        in_part: How many others, of which other changes stay.
+        in_part: How many others, whose other changes stay.
         least: The least offset of the rows; None without any.
         greatest: The greatest.
     """
@@ -83,7 +83,7 @@ class ErasureSelection:
 
 
 def select_for_erasure(run: FlowRun, request: ForgetRequest, ends: ExitStack) -> ErasureSelection:
-    """What the request's conditions choose, standing ready until ``ends`` closes.
+    """What the request's conditions choose, computed and kept until ``ends`` closes.
 
     Raises:
         ForgetRefused: A condition is none, or the table's rows cannot be erased.
@@ -163,7 +163,7 @@ def _stamp(flow: Flow, table: DataFrame) -> Column:
 
 
 def _check_table(context: FlowContext) -> None:
-    """Nothing, if rows of this table can be erased."""
+    """Raises ForgetRefused if rows of this table cannot be erased."""
     table = context.places.name
     properties = delta_snapshot.table_state(context.spark, context.places.table).properties
     if properties.get(_APPEND_ONLY, "").lower() == "true":
@@ -172,7 +172,7 @@ def _check_table(context: FlowContext) -> None:
 
 
 def _check_coordinates(places: FlowPlaces, flow: Flow, placeless: int) -> None:
-    """Nothing, if every row says which record it is."""
+    """Raises ForgetRefused if rows have no coordinates, so that they do not say which record they are."""
     if not placeless:
         return
     detail = f"{placeless} of the rows have no coordinates, because another program wrote them"
@@ -220,9 +220,9 @@ def _in_memory(context: FlowContext, keys: DataFrame, order: ChangeOrder) -> int
 
 
 def _not_held(run: FlowRun, records: DataFrame, held: DataFrame, keys: DataFrame, order: ChangeOrder) -> DataFrame:
-    """Records of rows that go and of which ``held`` does not tell.
+    """Records of rows that go and that ``held`` does not have.
 
-    Of one that has rows which stay nothing is kept: it is not held any more, and cannot be read again.
+    A record that also has rows that stay is left out: Kafka does not hold it any more, so it cannot be read again.
     """
     rest = records.join(held.select(*COORDINATES).distinct(), [*COORDINATES], "left_anti")
     if not run.flow.splits:

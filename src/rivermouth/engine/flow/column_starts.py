@@ -17,10 +17,10 @@ COLUMN_STARTS: Final = "rivermouth.column_starts"
 
 
 def keep_column_starts(context: FlowContext, view: TableView) -> None:
-    """The table says since when the flow reads its columns.
+    """Writes into the table's properties since when the flow reads its columns.
 
     Guarantees:
-        Run twice: the second time finds it said. No row changes.
+        Run twice: the second time finds it written. No row changes.
     """
     if view.flow.keyed is None or not view.flow.keyed.partial_updates:
         return

@@ -55,8 +55,8 @@ class FlowJob:
         places: Where its things lie.
         bootstrap_servers: The cluster.
         options: Client options, resolved.
-        at: Where the flow stands in its file.
-        place: Where a setting of the flow stands there.
+        at: File and line of the flow.
+        place: Gives file and line of a setting of the flow.
         source: The table that the flow reads instead of the cluster.
         snapshots: Where the snapshots lie that it reads instead.
         given: The records of a test that it reads instead.
@@ -126,8 +126,8 @@ class FamilyJob:
         child: The order of one child.
         others: The places of the project's other flows.
         only: The topics that shall run; None for all.
-        at: Where the flow stands in its file.
-        place: Where a setting of the flow stands there.
+        at: File and line of the flow.
+        place: Gives file and line of a setting of the flow.
         source: The table that its children read instead of the cluster.
     """
 

@@ -95,7 +95,7 @@ class LookupTables:
         return changed
 
     def close(self) -> None:
-        """Nothing is in memory any more."""
+        """Frees the memory of all tables."""
         for each in self._loaded:
             each.cached.unpersist()
         self._loaded = []

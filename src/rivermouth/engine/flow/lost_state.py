@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def lost_at(flow: Flow, files: LakeFiles, places: FlowPlaces) -> Entry | None:
-    """The newest ledger entry of a table of which the lake's state holds nothing; None where nothing was lost.
+    """The newest ledger entry of a table whose state in the lake is gone; None where nothing was lost.
 
     The copy of the newest ledger entry is written before the first batch of a table, so a table that has a batch and no
     copy lost it. The state of a trial with ``--debug`` comes and goes.
@@ -32,12 +32,12 @@ def lost_at(flow: Flow, files: LakeFiles, places: FlowPlaces) -> Entry | None:
 
 
 def deleted_text(places: FlowPlaces) -> str:
-    """What is said of deleted state before the next run."""
+    """The warning about deleted state before the next run."""
     return f"{places.state} was deleted or emptied: the next run rebuilds what the table tells"
 
 
 def lost_with(flow: Flow, entry: Entry) -> tuple[str, ...]:
-    """What no table tells of the state of a flow whose newest ledger entry is ``entry``."""
+    """The parts of a flow's state that no table can restore; ``entry`` is the flow's newest ledger entry."""
     lost = (DELETED_KEYS,) if flow.keyed is not None else ()
     return (*lost, ERASED_RECORDS) if entry.totals.erased or entry.kind == "forget" else lost
 

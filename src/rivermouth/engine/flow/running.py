@@ -1,4 +1,4 @@
-"""A flow at work: its frozen surroundings, and where it stands in its ledger."""
+"""A flow at work: its frozen context, and its position in its ledger."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class FlowContext:
         places: Where its table, checkpoint and state lie.
         spark: A session of its own.
         files: The lake's small files.
-        kafka: What there is to read: the cluster's admin side, or the table that stands in for it.
+        kafka: Which topics and offsets there are: the cluster's admin side, or the table that the flow reads instead.
         sink: Writes the table.
         ledger: The table's ledger.
         dead_letters: The table of dead letters.
@@ -243,13 +243,13 @@ class FlowRun:
         return (policies.grows or policies.says("fail")) and ranges != self.looked_at
 
     def emit(self, event: Event) -> None:
-        """Tells the listener."""
+        """Sends an event to the listener."""
         self.listener(event)
 
     def warn(self, message: str) -> None:
-        """Tells the listener something that stops nothing."""
+        """Sends the listener a warning, which stops nothing."""
         self.emit(Warned(self.flow.name, message))
 
     def reached(self, step: str) -> None:
-        """Tells the listener which step of a batch comes next."""
+        """Sends the listener the step of a batch that comes next."""
         self.emit(StepReached(self.flow.name, self.position.entry.number, step))

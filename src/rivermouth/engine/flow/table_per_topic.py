@@ -1,4 +1,4 @@
-"""Which flows a family stands for now: its topics in Kafka held against what is kept of it in the lake."""
+"""The flows that a family has now: compares its topics in Kafka with those that the lake's state lists."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _NAMED: Final = 3
 
 
 class Finder(Protocol):
-    """What has the topics of families, or the values that stand in their place."""
+    """What has the topics of families, or the values of a column in their place."""
 
     def topics(self, flow: Flow) -> Collection[str]:
         """Those that a family finds."""
@@ -63,7 +63,7 @@ class DiscoveredTables:
     """What one look at a family's topics found.
 
     Attributes:
-        orders: Children that can be carried and are not yet, by topic.
+        orders: Children that can run and do not run yet, by topic.
         refused: Why others cannot, by the child's name.
         problem: Why no new one is made at all.
     """
@@ -89,13 +89,13 @@ def topics_of(family: Flow, kafka: Finder) -> tuple[str, ...]:
 def look(
     job: FamilyJob, files: LakeFiles, kafka: Finder, *, known: Collection[str] = (), waits: bool = False
 ) -> DiscoveredTables:
-    """The children that shall be carried, those of ``known`` left out; new ones are kept in the lake.
+    """The children that shall run, without those of ``known``; new ones are kept in the lake.
 
     Args:
         job: The family.
         files: The lake's small files.
         kafka: The cluster, or the table, that has them.
-        known: Topics that are carried already.
+        known: Topics whose children run already.
         waits: Whether the family is begun even if it has no topic yet: all that come are late then.
 
     Raises:
@@ -114,7 +114,7 @@ def look(
         raise
     if known and {*there} <= {*known}:
         return DiscoveredTables()  # as nearly always: the lake is not asked
-    # A name that was misspelt is told by its flow, and not kept.
+    # A misspelt name is reported by its flow, and not kept.
     made = {*there} if job.flow.is_found else {*kafka.describe(there)}
     kept = _kept(job, files, made)
     found, fresh = _looked(job, there, begin(files, job.places, job.flow, kept.first or made), known)

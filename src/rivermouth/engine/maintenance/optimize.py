@@ -146,17 +146,17 @@ def foresee(reader: LakeReader, table: DescribedTable, before: TableSnapshot, *,
 
 
 def check_retention(table: DescribedTable, snapshot: Snapshot, retain_s: float, *, even_below: bool, word: str) -> None:
-    """Nothing, if VACUUM may keep files for only so long.
+    """Checks that VACUUM may keep files for only this time.
 
     Args:
         table: The table.
         snapshot: Its newest version.
         retain_s: How long files are to be kept, in seconds.
-        even_below: Whether the user said the explicit word.
-        word: That word, for the hint.
+        even_below: Whether the user set the option that allows a shorter time.
+        word: That option, for the hint.
 
     Raises:
-        RetentionTooShort: It is under 168 hours, or under what the table's own properties promise.
+        RetentionTooShort: The time is under 168 hours, or under what the table's own properties promise.
     """
     if even_below:
         return

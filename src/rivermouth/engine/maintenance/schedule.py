@@ -1,7 +1,7 @@
 """A flow looks after its own tables: between batches and after a run that drained, when it is due.
 
-It is done by the flow's writer under its lock, so that no batch of the flow and no OPTIMIZE ever conflict. That it
-fails is told, and stops nothing: it is tried again when it is due the next time.
+It is done by the flow's writer under its lock, so that no batch of the flow and no OPTIMIZE ever conflict. A failure
+is reported, and stops nothing: the work is tried again when it is due the next time.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def after_run(run: FlowRun, *, wrote: bool) -> None:
 
     Args:
         run: The flow.
-        wrote: Whether the run carried anything.
+        wrote: Whether the run wrote anything.
 
     Guarantees:
         As ``between_batches``.

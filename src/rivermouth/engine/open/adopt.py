@@ -94,7 +94,7 @@ def takeover(inputs: FlowInputs, wanted: Adoption) -> Takeover | None:
     """What ``adopt`` would do now; None where it would do nothing, because the table has a ledger. Reads only.
 
     Raises:
-        AdoptionRefused: There is no table, or nobody can say how far it was read.
+        AdoptionRefused: There is no table, or it is not known how far the source was read into it.
         TableMismatch: It cannot take what the flow writes.
     """
     looked = _inspected(_adoption(inputs, wanted), inputs.shape)
@@ -106,12 +106,13 @@ def takeover(inputs: FlowInputs, wanted: Adoption) -> Takeover | None:
 
 
 def adopt(inputs: FlowInputs, wanted: Adoption, listener: Listener) -> None:
-    """Takes the flow's table over from whoever wrote it; warns, and does nothing, if it has a ledger already.
+    """Takes the flow's table over from the program that wrote it; only warns if it has a ledger already.
 
     Its rows stay as they are; columns that the flow writes and that it lacks are added, null in old rows.
 
     Raises:
-        AdoptionRefused: There is no table, nobody can say how far it was read, or it was written meanwhile.
+        AdoptionRefused: There is no table, it is not known how far the source was read into it, or another program
+            wrote to it meanwhile.
         TableMismatch: It cannot take what the flow writes.
 
     Guarantees:
@@ -162,7 +163,7 @@ def _inspected(asked: _Adoption, shape: TableShape) -> tuple[delta_snapshot.Tabl
     """The table that is to be taken over, how it must be changed, and where the flow begins; None if it has a ledger.
 
     Raises:
-        AdoptionRefused: There is no table, or nobody can say how far it was read.
+        AdoptionRefused: There is no table, or it is not known how far the source was read into it.
         TableMismatch: It cannot take what the flow writes.
     """
     state = _foreign(asked)

@@ -1,4 +1,4 @@
-"""What a table that another program wrote needs to become a keyed one: keys that tell its rows apart."""
+"""What a table that another program wrote needs to become a keyed one: keys that are unique in its rows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def unfit_sink(flow: Flow) -> str | None:
 
 
 def unfit_keys(spark: SparkSession, flow: Flow, location: str, state: TableState) -> tuple[str, str] | None:
-    """Why the flow's keys do not tell the table's rows apart, and what to do; None if they do, or there are none.
+    """Why the flow's keys are not unique in the table's rows, and what to do; None if they are, or there are none.
 
     Args:
         spark: Reads the key columns of the whole table.
@@ -80,7 +80,7 @@ def unwritten(flow: Flow, state: TableState, shape: TableShape) -> str:
 
 
 def mark(spark: SparkSession, flow: Flow, location: str, properties: Mapping[str, str]) -> None:
-    """The table says by what its rows are told apart and ordered; nothing of it is done for other sinks.
+    """Writes the keys and the order of a keyed flow's rows into the table's properties; does nothing for other sinks.
 
     Guarantees:
         Run twice: the second time changes nothing. No row changes.

@@ -1,4 +1,4 @@
-"""Opening a flow: its table found or made, its ledger read and held against Kafka, its last batch settled."""
+"""Opens a flow: finds or makes its table, compares its ledger with Kafka, and completes its last batch."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _adopt_or_create(inputs: FlowInputs, start: StartActions, listener: Listener
 
 def _resolve_data_loss(run: FlowRun, topics: Mapping[str, Topic], start: StartActions, *, created: bool) -> None:
     if run.entry.epochs:
-        # Whoever restored the table to before the first epoch, or dropped the column, took it away.
+        # The column is gone after a restore to before the first epoch, or if it was dropped.
         add_epoch_column(run.context, run.view)
     if run.state_lost and run.void is None:
         complete_restored(run)
@@ -289,7 +289,7 @@ def _tombstones(files: LakeFiles, flow: Flow, places: FlowPlaces, table_id: str)
 
 
 def without_effect(flow: Flow, entry: Entry) -> str | None:
-    """What to tell a user whose ``starting_offsets`` differ from those that the table was begun with; else None."""
+    """A warning where ``starting_offsets`` differ from those that the table was begun with; else None."""
     written = flow.starting_offsets.text()
     if entry.starting_offsets == written:
         return None

@@ -1,4 +1,4 @@
-"""A flow's table emptied, to be made anew from the table that the flow reads."""
+"""Empties a flow's table, so that it is rebuilt from the table that the flow reads."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def empty(run: FlowRun, topics: Mapping[str, Topic], wanted: Rebuild) -> None:
         recover(run)  # an erasure, too, and a rewind, though others changed the table since
     before = run.position
     rows = run.spark.read.format("delta").load(run.places.table).count()
-    # Of a batch that was not settled before others changed the table nothing has to be known: it comes again.
+    # If others changed the table before the last batch was complete, its counts are not needed: it is read again.
     entry = ledger_rebuild.entry_after(before.entry, first, run.topic_ids, before.counts or Counts(), wanted)
     run.reached("decide")
     run.advance(entry, _emptied(run, entry).version, report=before.report)
@@ -62,7 +62,7 @@ def empty(run: FlowRun, topics: Mapping[str, Topic], wanted: Rebuild) -> None:
 
 
 def _check_whole(run: FlowRun, held: offset_ranges.Ranges) -> None:
-    """Nothing, if all rows of the table came from what the source holds."""
+    """Raises RebuildRefused if the table has rows of records that the source does not hold."""
     flow, table = run.flow, run.places.table
     for topic in run.entry.epochs:
         detail = f"it has records of topic {topic} from before that was created again or cut, and the source has none"

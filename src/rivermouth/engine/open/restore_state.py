@@ -1,4 +1,4 @@
-"""Deleted state of a flow is rebuilt as far as its table tells, and what is lost is said."""
+"""Rebuilds deleted state of a flow as far as its table allows, and reports what is lost."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def restore_state(
     kafka: OffsetSource,
     tell: Callable[[Event], None],
 ) -> bool:
-    """Rebuilds what the table tells of the flow's deleted state, and says what is lost; whether it was deleted.
+    """Rebuilds deleted state of the flow from its table, and reports what is lost; returns whether it was deleted.
 
     The copy of the newest ledger entry and the counts of its batch are rebuilt by ``complete_restored``.
 
@@ -101,10 +101,10 @@ def foreseen(
 
 
 def complete_restored(run: FlowRun) -> None:
-    """Counts the newest entry's batch again, by the tables and by what Kafka still holds of it; tells no listener.
+    """Counts the newest entry's batch again, by the tables and by what Kafka still holds of it; emits no event.
 
-    An earlier run has told of the batch. What Kafka does not hold any more was read, so it is not lost: of that the
-    rows and the dead letters count.
+    An earlier run has reported the batch. What Kafka does not hold any more was read, so it is not lost: its rows and
+    dead letters are counted.
 
     Guarantees:
         No row is written. Dead letters that are missing, because the state was deleted after a crash, are written once.
@@ -146,7 +146,7 @@ _CHANGES: Final = ("rebuilt from the table",)
 def _schema_of_table(spark: SparkSession, flow: Flow, places: FlowPlaces, kafka: OffsetSource) -> StructType | None:
     """The columns that the flow reads, as its table has them; None where they do not make the same table.
 
-    That is so of a flow that selects or explodes: of the fields that it read its table does not tell.
+    That is so for a flow that selects or explodes: its table does not show which fields the flow reads.
     """
     state = delta_snapshot.table_state(spark, places.table)
     others = {name.lower() for name in (*flow.metadata_columns.values(), *derived_columns(flow))}

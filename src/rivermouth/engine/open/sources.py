@@ -73,7 +73,7 @@ def reading(
 
 @contextmanager
 def finding(spark: SparkSession, job: FamilyJob) -> Iterator[Finder]:
-    """What has the topics of a family, or the values that stand in their place, while the block lasts."""
+    """What has the topics of a family, or the values of a column in their place, while the block lasts."""
     if job.source is not None and job.flow.routed_by is not None:
         reader = reader_for(spark, job.places.lake)
         yield TableValues(reader, job.source, job.flow.routed_by, family=job.flow.name)
@@ -83,10 +83,10 @@ def finding(spark: SparkSession, job: FamilyJob) -> Iterator[Finder]:
 
 
 def check_where(spark: SparkSession, source: SourceTable, reader: str) -> None:
-    """Nothing, if the reader's condition is one over the columns of the table.
+    """Checks that the reader's condition is one over the columns of the table.
 
     Raises:
-        SourceWhereInvalid: It is none, or is refused.
+        SourceWhereInvalid: It is no such condition, or is refused.
     """
     if source.where is None:
         return
@@ -110,7 +110,7 @@ def check_where(spark: SparkSession, source: SourceTable, reader: str) -> None:
 def source_of(
     flow: Flow, bootstrap_servers: str, options: Mapping[str, str], kafka: Kafka | None = None
 ) -> KafkaSource:
-    """The flow's cluster as Spark reads it; options are resolved and judged, and ``kafka`` tells of timestamps."""
+    """The flow's cluster as Spark reads it; options are resolved and checked, and ``kafka`` looks up timestamps."""
     return KafkaSource(
         bootstrap_servers=bootstrap_servers,
         options=java_options(options),

@@ -1,7 +1,7 @@
 """AUTO CDC: changes merged into a keyed table that has the columns of the changes and nothing else.
 
-What tells which of two changes of a key is newer is kept in a table behind it, below the folder of the target:
-``_auto_cdc``. The sinks of flows merge into that one, and what its keys then are is copied into the target.
+The order of the changes of a key is kept in a table behind the target, below the target's folder: ``_auto_cdc``. The
+sinks of flows merge into that table. Then the rows of the changed keys are copied into the target.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _COORDINATES: Final = T.StructType(
     ]
 )
 REMEMBER_S: Final = 2 * 86400.0
-"""So long deleted keys are remembered, unless ``pipelines.cdc.tombstoneGCThresholdInSeconds`` says another time."""
+"""How long deleted keys are remembered, if ``pipelines.cdc.tombstoneGCThresholdInSeconds`` is not set."""
 _MERGING: Final[WeakValueDictionary[str, threading.Lock]] = WeakValueDictionary()
 """By the folder of a target: held while one of its flows merges a batch."""
 _MERGING_GUARD: Final = threading.Lock()
@@ -65,9 +65,9 @@ class CdcTarget:
     """The target of AUTO CDC flows at work.
 
     Attributes:
-        cdc: What the flow is told.
+        cdc: The settings of the flow.
         order: Which of two changes of a key is newer.
-        remember_s: So long deleted keys are remembered.
+        remember_s: How long deleted keys are remembered.
         backing: The ledger of the table behind the target.
         backing_id: Delta's UUID of it.
         columns: Of the table behind the target.
@@ -98,9 +98,9 @@ def open_target(
     Args:
         spark: A session.
         run: The flow; its target is there.
-        cdc: What it is told.
+        cdc: Its settings.
         sequence: The type of its sequence.
-        remember_s: So long deleted keys are remembered.
+        remember_s: How long deleted keys are remembered.
         snapshots: Whether its changes are snapshots.
     """
     context = run.context
@@ -171,7 +171,7 @@ def _partial(cdc: CdcSettings, others: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class CdcBatch:
-    """Carries the batches of an AUTO CDC flow; see ``query_batch.process``.
+    """Writes the batches of an AUTO CDC flow; see ``query_batch.process``.
 
     Attributes:
         target: The target.
@@ -196,7 +196,7 @@ class CdcBatch:
         frame, entry = query_batch.sourced(frame, entry, run)
         context.step("check")
         expectations = context.expectations
-        if names.TRUNCATE in frame.columns:  # one row stands for a whole snapshot, and is none of the user's
+        if names.TRUNCATE in frame.columns:  # one row marks a whole snapshot, and is none of the user's
             expectations = row_expectations.exempting(expectations, names.TRUNCATE)
         routed = row_expectations.route(frame, expectations)
         counts = apply_changes(routed, entry, run, self.target)
@@ -223,7 +223,7 @@ def apply_changes(routed: DataFrame, entry: QueryEntry, run: QueryRun, target: C
             if rows := told[f"null {part}"]:
                 raise CdcValueNull(flow=run.context.flow, dataset=run.context.dataset, part=part, rows=rows)
         counts = run.whole_counts(row_expectations.counted(expectations, told.asDict()))
-        if target.order.snapshots:  # the row that stands for the whole is none of the snapshot's
+        if target.order.snapshots:  # the row that marks the whole is none of the snapshot's
             counts = replace(counts, read=counts.read - 1, written=counts.written - 1)
         way_columns = row_expectations.way_columns(expectations)
         rows = ready.where(in_table).drop(*way_columns)
@@ -322,7 +322,7 @@ def _copy(
         run: The flow.
         target: The target.
         truncated: Whether keys that the target has may be gone.
-        everything: Whether keys may have changed of which the changes say nothing.
+        everything: Whether keys may have changed that are not among the changes.
     """
     spark, context, order = rows.sparkSession, run.context, target.order
     behind, there = (newest_rows(spark, at) for at in (target.backing.location, context.places.table))

@@ -1,4 +1,4 @@
-"""What an AUTO CDC flow is told, and the columns that its target has by that."""
+"""The settings of an AUTO CDC flow, and the columns that its target has by them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rivermouth.schemas.column_types import nullable, nullable_columns
 
 
 class CdcSettings(Protocol):
-    """What an AUTO CDC flow is told; see ``pipelines.spec.AutoCdc``."""
+    """The settings of an AUTO CDC flow; see ``pipelines.spec.AutoCdc``."""
 
     @property
     def keys(self) -> tuple[str, ...]:

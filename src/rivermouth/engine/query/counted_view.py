@@ -32,7 +32,7 @@ class CountedView:
 
     @property
     def counts(self) -> QueryCounts:
-        """Where its rows went since ``reset``, once an action has carried them."""
+        """Where its rows went since ``reset``, once an action has processed them."""
         return row_expectations.counted(self.expectations, self.observed.get())
 
 

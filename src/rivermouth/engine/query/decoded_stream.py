@@ -54,13 +54,13 @@ class DecodedStream:
 
     @property
     def counts(self) -> QueryCounts:
-        """Of records that were not decoded, since ``reset``, once an action has carried them."""
+        """Of records that were not decoded, since ``reset``, once an action has processed them."""
         found = self.observed.get()
         dropped, refused = found["dropped"], found["dead_lettered"]
         return QueryCounts(read=dropped + refused, dropped=dropped, dead_lettered=refused)
 
     def letters(self, spark: SparkSession, query: StreamingQuery, entry: QueryEntry, target: str) -> DataFrame:
-        """The dead letters of the batch that the query carries now.
+        """The dead letters of the batch that the query processes now.
 
         Returns:
             ``flow``, ``entry``, ``failed_expectations``, ``status``, ``dead_lettered_at``, ``replay``, as those of rows

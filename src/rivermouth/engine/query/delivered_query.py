@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class DeliveredBatch:
-    """Carries batches of a query into a sink.
+    """Writes batches of a query into a sink.
 
     Args:
         delivery: Of the flow into its sink.

@@ -23,7 +23,7 @@ def has_nothing_new(
     tables: Iterable[tuple[str, int]],
     topics: Callable[[], Mapping[str, Mapping[str, int]] | None] = lambda: None,
 ) -> bool:
-    """Whether a start of the query would carry nothing. False where that cannot be known.
+    """Whether a start of the query would write nothing. False where that cannot be known.
 
     Args:
         run: The flow.

@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 
 
 def process(frame: DataFrame, batch_id: int, query_id: str, run: QueryRun) -> None:
-    """Carries one batch of a query into the table of its flow.
+    """Writes one batch of a query into the table of its flow.
 
     1. ledger: a batch that the table has already is left out.
     2. sources: where they were at the end of the batch, as Spark has written it; files are kept by name.
-    3. check: each expectation becomes a boolean column, and each row gets one word that says where it goes.
+    3. check: each expectation becomes a boolean column, and each row gets its route: where it goes.
     4. write: the rows for the table and the ledger entry with its counts, in one Delta commit.
     5. dead letters: only if there are any, they are found again and written to their own table.
 
@@ -113,14 +113,14 @@ def _prepared(step: str, build: Callable[[DataFrame], DataFrame], run: QueryRun)
 
 
 def check_counts(written: int | None, run: QueryRun) -> None:
-    """Nothing, if the commit of the newest entry has as many rows as the entry says.
+    """Checks that the commit of the newest entry has as many rows as the entry says.
 
     Args:
         written: Rows of the commit; None where it does not say.
         run: The flow, with that entry.
 
     Raises:
-        CountsDisagree: It has others.
+        CountsDisagree: It has more or fewer.
     """
     entry = run.entry
     if written is not None and written != entry.counts.written:
@@ -199,7 +199,7 @@ def sourced(frame: DataFrame, entry: QueryEntry, run: QueryRun) -> tuple[DataFra
 
 
 def check_files(spark: SparkSession, query: StreamingQuery | None, flow: str) -> None:
-    """Nothing, if all files of the batch that a query carries are there.
+    """Checks that all files of the batch that a query processes are there.
 
     Raises:
         FilesOfBatchGone: Some are gone since the batch was planned.

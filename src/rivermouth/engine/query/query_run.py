@@ -80,11 +80,11 @@ class QueryContext:
     step: Callable[[str], None] = lambda _: None
 
     def emit(self, event: QueryEvent) -> None:
-        """Tells the listener."""
+        """Sends an event to the listener."""
         self.listener(event)
 
     def note(self, message: str) -> None:
-        """Tells the listener a sentence."""
+        """Sends the listener a message."""
         self.listener(Note(self.dataset, self.flow, message))
 
 
@@ -108,7 +108,7 @@ class QueryRun:
         prepared: What is made of the rows of each batch, by the name of the step.
         query: What Spark has started; None before, and of a batch that is no stream's.
         counts: Of the batches of this run.
-        late_rows: Tells how many rows a watermark has left out in the batch in hand.
+        late_rows: Gives how many rows a watermark has left out in the batch in hand.
         failure: The first error of a batch.
         stopping: Set when it shall end after the batch in hand.
     """

@@ -46,7 +46,7 @@ class ViewSource:
         version: The version that is read.
         table_id: Delta's UUID of the table.
         known: The version that the newest refresh read; -1 where there is none.
-        has_feed: Whether its change data feed tells all of what happened since.
+        has_feed: Whether its change data feed has all changes since then.
     """
 
     version: int

@@ -100,7 +100,7 @@ class LetterTable:
 
     @property
     def spared(self) -> list[RowExpectation]:
-        """Its expectations, none of which ends a job: what fails one whose action is fail is a dead letter."""
+        """Its expectations, changed so that none ends a job: a row that fails one of action fail is dead-lettered."""
         return [_Spared(each) for each in self.expectations]
 
     def held(self, spark: SparkSession) -> HeldLetters:
@@ -112,7 +112,7 @@ class LetterTable:
         return RowDeadLetters(files_for(self.dead_letters, spark), self.dead_letters, dataset=self.dataset)
 
     def replay_entry(self, number: int) -> QueryEntry:
-        """What stands for a replay where dead letters are held."""
+        """The entry under which the dead letters of a replay are held."""
         return QueryEntry(f"replay of {self.dataset}", number, attempt=str(number))
 
     def lost(self, number: int) -> CommitLost:
@@ -226,7 +226,7 @@ def _written(spark: SparkSession, table: LetterTable, number: int, *, records: b
     app = app_id(state.table_id)
     newest = newest_number(state)
     if newest < number:
-        # Whoever began it may still be at work: with a later number in the table, its commit is refused.
+        # The process that began it may still be at work: with a later number in the table, its commit is refused.
         carried = TableTransaction(app, number + 1, replay_text(table.dataset, number + 1))
         delta_append.append(no_rows(spark, state.columns), table.location, carried)
     if newest == number:
@@ -313,7 +313,7 @@ def is_open(failed: str | None = None) -> Column:
 def next_number(state: TableState, newest: int | None) -> int:
     """The number of the next replay, which is even; no replay of the table had it, also none that was given up.
 
-    The odd number behind it is for whoever gives that replay up.
+    The odd number after it is for the process that gives that replay up.
 
     Args:
         state: Of the table.

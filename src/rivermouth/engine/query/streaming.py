@@ -44,7 +44,7 @@ Batch = Callable[["DataFrame", int, str, "QueryRun"], None]
 _WAIT_S: Final = 0.2
 """So long a query that goes on does not hear that it shall stop."""
 _LOOK_EVERY_S: Final = 1.0
-"""Spark keeps the reports of 100 triggers, and no query has so many in this time."""
+"""Spark keeps the reports of 100 triggers; no query has that number of triggers in this time."""
 _PYTHON_ERROR: Final = re.compile(r"(?:pyspark\.errors\.\w+\.|\w+\.)*(\w+(?:Error|Exception)): (.+)")
 _JAVA_ERROR: Final = re.compile(r"(?:[a-z_]\w*\.)+(?:\w+\$)*(\w+): (.+)")
 _WRAPPING: Final = re.compile(r"^\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: | SQLSTATE: XXKST$")
@@ -65,7 +65,7 @@ ONE_BATCH: Final = "one batch"
 
 
 class _Stopping(Exception):
-    """Ends a batch that began after the flow was told to stop."""
+    """Ends a batch that began after a stop of the flow was requested."""
 
 
 def run_query(
@@ -76,7 +76,7 @@ def run_query(
     Args:
         frame: A streaming frame.
         run: The flow.
-        batch: Carries a batch: ``query_batch.process``, or that of a keyed target or a sink.
+        batch: Writes a batch: ``query_batch.process``, or that of a keyed target or a sink.
         interval_s: Of the batches of a query that goes on.
         output_mode: Spark's.
 
@@ -186,7 +186,7 @@ class TriggerReports:
 
 
 def run_batch(frame: DataFrame, batch_id: int, offsets: tuple[str, ...], run: QueryRun, batch: Batch) -> None:
-    """Carries one batch that no stream has cut: all rows of a frame.
+    """Writes one batch that is not from a stream: all rows of a frame.
 
     Args:
         frame: A batch frame.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class UpdateBatch:
-    """Carries the batches of an update flow; see ``query_batch.process``.
+    """Writes the batches of an update flow; see ``query_batch.process``.
 
     Attributes:
         keys: Names of the columns by which a row replaces another one; null is a value like others.

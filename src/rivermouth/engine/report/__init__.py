@@ -1,1 +1,1 @@
-"""What is said of flows without writing."""
+"""Reports about flows, made without writing."""

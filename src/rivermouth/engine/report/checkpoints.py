@@ -1,4 +1,4 @@
-"""What lies at a flow's checkpoint and in its ledger, and what a start would make of it; told without Spark."""
+"""What lies at a flow's checkpoint and in its ledger, and what a start would make of it; found without Spark."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LedgerLine:
 
     Attributes:
         entry: Its number.
-        version: The table's version that carries it.
+        version: The table's version whose commit holds it.
         kind: What the commit was.
         ranges: The offsets that it moved over, as far as the entry before it is in the log.
     """
@@ -42,7 +42,7 @@ class LedgerLine:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointReport:
-    """A flow's checkpoint beside its ledger.
+    """A flow's checkpoint, compared with its ledger.
 
     Attributes:
         flow: The flow.
@@ -53,10 +53,10 @@ class CheckpointReport:
         committed: End offsets of the last batch that Spark calls done.
         planned: End offsets of the batch after it, if one was planned.
         ranges: What that batch would read.
-        next_offsets: Where the ledger stands; None where it cannot be read.
+        next_offsets: The next offsets of the ledger; None where it cannot be read.
         ledger: The ledger's newest entries, the newest first.
         restart: What the next start would do, in one sentence.
-        problem: Why it would not start; None if it would, as far as can be said without Kafka.
+        problem: Why it would not start; None if it would, as far as that is known without Kafka.
     """
 
     flow: str

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PartitionStatus:
-    """Where a flow stands in one partition.
+    """A flow's position in one partition.
 
     Attributes:
         topic: The topic.
         partition: The partition.
         next_offset: The first offset that the table does not have; for a flow that never ran, where it would
             start. None where that is not known.
-        end_offset: The offset after the last readable record; None if Kafka did not tell.
+        end_offset: The offset after the last readable record; None if Kafka did not answer.
         lag: Offsets from the first to the second; an upper bound of the records. None if one is not known.
     """
 
@@ -48,7 +48,7 @@ class FlowStatus:
         hint: What to do about that error; empty if there is none.
         entry: Number of the newest ledger entry; None for a flow that never ran.
         writer: The process that holds the table's lease and lives; None if nobody does.
-        partitions: Where it stands, by topic and partition.
+        partitions: Its position, by topic and partition.
         lag: Sum over the partitions; None if one is not known.
         furthest_behind: The partition with the greatest lag; None if nothing lags or lags are not known.
         input_rate: Offsets that came within the last ``RATE_WINDOW_S`` seconds of Kafka's timestamps, a second.
@@ -58,7 +58,7 @@ class FlowStatus:
         finished_at: When the last batch was done, in seconds since the epoch.
         last_batch: Where its records went; None if there was none.
         merge: What the last batch's MERGE came to; None if it was none, or that is not known.
-        pending: Whether the counts of the newest entry are not known yet: its writer is settling it, or the next
+        pending: Whether the counts of the newest entry are not known yet: its writer is completing it, or the next
             start does.
         totals: Counts of all batches whose counts are known.
         dead_letters: Records that ever went to the dead letters; how many are open only their table knows.

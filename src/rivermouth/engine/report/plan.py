@@ -185,7 +185,7 @@ def _planned(spark: SparkSession, job: FlowJob, source: OpenSource, named: FlowP
 
 @dataclass(frozen=True, slots=True)
 class _Beginning:
-    """Where a run would start, and why, in words; the entry of the ledger there; what is to be said of it."""
+    """Where a run would start, and why, in words; the entry of the ledger there; warnings about it."""
 
     start: Offsets
     why: str

@@ -1,4 +1,4 @@
-"""The records of topics as a frame of Spark, judged as a flow judges them, without a table."""
+"""The records of topics as a frame of Spark, processed by a flow's rules, without a table."""
 
 from __future__ import annotations
 

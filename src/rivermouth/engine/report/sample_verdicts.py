@@ -1,4 +1,4 @@
-"""Records that are given instead of read, judged by a flow's rules: without Kafka, and without writing anything."""
+"""Checks given records by a flow's rules: without Kafka, and without writing anything."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def judged_records(
         records: No two with the same coordinates.
 
     Raises:
-        RecordsNotChecked: Spark could not judge them.
+        RecordsNotChecked: Spark could not check them.
         RivermouthError: What is wrong with the flow, or keeps it from its schema.
 
     Guarantees:
@@ -114,7 +114,7 @@ def _without_fail(flow: Flow) -> Flow:
 
 
 def _described(routed: DataFrame, flow: Flow, columns: StructType) -> DataFrame:
-    """What is told of each routed row, in a few columns with names of their own."""
+    """What is reported of each routed row, in a few columns with names of their own."""
     failed = [F.when(F.col(failed_column(index)), F.lit(each.name)) for index, each in enumerate(flow.all_expectations)]
     table = F.struct(*(F.col(names.quoted(name)) for name in columns.names))
     is_row = F.col(names.ROUTE) == routing.TABLE

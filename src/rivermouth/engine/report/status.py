@@ -1,7 +1,7 @@
-"""How flows are doing, told without a Spark session: their ledgers held against Kafka's ends.
+"""How flows are doing, without a Spark session: compares their ledgers with the end offsets in Kafka.
 
-A ledger is read from the table's own log, so what is told is what the table holds. A cluster that does not
-answer takes away only what it would have told.
+A ledger is read from the table's own log, so the status shows what the table holds. If a cluster does not answer, only
+what is asked of it is missing.
 """
 
 from __future__ import annotations
@@ -132,9 +132,9 @@ def _flow_status(flow: Flow, places: FlowPlaces, files: LakeFiles, ask: _Ask) ->
 
 
 def _position(flow: Flow, places: FlowPlaces, files: LakeFiles) -> tuple[LedgerPosition | None, RivermouthError | None]:
-    """Where the ledger stands, and what is wrong with it; neither where there is no table yet.
+    """The position of the ledger, and what is wrong with it; neither where there is no table yet.
 
-    Where the table's log does not tell, the side file does: it is behind by one batch at most.
+    Where the table's log has no entry, the side file is read: it is behind by one batch at most.
     """
     if not delta_table.exists(files, places.table):
         return None, None

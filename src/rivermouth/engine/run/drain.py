@@ -68,7 +68,7 @@ def write_ranges(
         RivermouthError: The typed reason why no retry would help.
 
     Guarantees:
-        Stopped anywhere and run again: continues where the ledger stands.
+        Stopped anywhere and run again: continues at the ledger's position.
     """
     batches = 0
     parts = [ranges]
@@ -97,9 +97,9 @@ def _cause(error: Exception) -> str:
 
 
 def max_offsets(flow: Flow) -> int:
-    """At most so many offsets a batch: the flow's own bound, or ours.
+    """The greatest number of offsets in a batch: the flow's own bound, or ours.
 
-    Between the versions of snapshots there may be any number of offsets that are none.
+    Between two versions of snapshots there may be any number of offsets without a version.
     """
     snapshots = flow.source is not None and flow.source.snapshots is not None
     return flow.trigger.max_offsets or (LAST_OFFSET if snapshots else DEFAULT_MAX_OFFSETS)
@@ -121,7 +121,7 @@ def _tried(
         if error is None:
             return None
         batch = None
-        # A batch that is not watched ends by itself, whatever stands in its error.
+        # A batch that is not watched fails for another reason, whatever the text of its error is.
         if run.watches(ranges) and envelope.needs_look(str(error)):
             error = _attempt(functools.partial(evolve, run, ranges), run.spark, run.flow)
             if error is None:
@@ -193,7 +193,7 @@ def drain(run: FlowRun, process: BatchProcess = process_alone) -> int:
     """Writes everything that is in Kafka now, or up to ``ending_offsets``; the number of batches.
 
     Guarantees:
-        Stopped anywhere and run again: continues where the ledger stands.
+        Stopped anywhere and run again: continues at the ledger's position.
     """
     topics = run.kafka.topics(run.flow)
     goal = run.kafka.resolve_ending(run.flow, topics) if run.flow.ending_offsets else run.kafka.end_offsets(topics)

@@ -34,7 +34,7 @@ STOP_TIMEOUT_S: Final = 60.0
 
 
 class _Stopping(Exception):
-    """Ends a callback that began after the flow was told to stop."""
+    """Ends a callback that began after a stop of the flow was requested."""
 
 
 def follow(run: FlowRun, between_batches: Callable[[], None]) -> None:
@@ -49,7 +49,7 @@ def follow(run: FlowRun, between_batches: Callable[[], None]) -> None:
         PySparkException, Py4JJavaError: The query failed for a reason of Spark's own; starting again may help.
 
     Guarantees:
-        Stopped anywhere and run again: continues where the ledger stands, whatever the checkpoint says.
+        Stopped anywhere and run again: continues at the ledger's position, whatever the checkpoint says.
     """
     checkpoints = Checkpoints(run.files, run.places.checkpoint)
     kept = prepare_checkpoint(run, checkpoints)
@@ -63,7 +63,7 @@ def follow(run: FlowRun, between_batches: Callable[[], None]) -> None:
         if kept and not callback.called and is_about_checkpoint(error):
             # Whatever of it Spark could not read, the ledger knows: the next start makes a new one.
             reason = first_line(error)
-            with suppress(LakeNotWritable, OSError, Py4JError):  # what went wrong first is told
+            with suppress(LakeNotWritable, OSError, Py4JError):  # the first error is reported
                 run.emit(CheckpointReplaced(run.flow.name, reason, checkpoints.set_aside()))
         raise
 
@@ -103,8 +103,8 @@ def follow_table(run: FlowRun, process: BatchProcess, between_batches: Callable[
 def prepare_checkpoint(run: FlowRun, checkpoints: Checkpoints) -> bool:
     """Leaves at the checkpoint's place one that agrees with the ledger, or none; says whether there is one.
 
-    A checkpoint that is behind, ahead or elsewhere is removed: the ledger knows all that it knew. A damaged one
-    is moved aside for whoever wants to look.
+    A checkpoint that is behind, ahead or elsewhere is removed: the ledger has all that it had. A damaged one is moved
+    aside, so that it can be inspected.
 
     Raises:
         CheckpointForeign: It belongs to another flow.
@@ -147,7 +147,7 @@ class _Callback:
             self.failure = self.failure or error
             raise
         if ledger.remaining_ranges(run.flow.name, run.entry.next_offsets, planned):
-            # Told to stop between two parts of the batch: Spark must not call the rest done.
+            # A stop was requested between two parts of the batch: Spark must not call the rest done.
             raise _Stopping
 
 

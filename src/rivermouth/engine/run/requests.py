@@ -1,7 +1,7 @@
 """What others ask of a flow's writer: a file in the lake's state, answered between two batches.
 
-Only one process may write a table. Whoever wants dead letters replayed or rows erased while a flow runs leaves a
-request and waits; if the flow is not running, the asker becomes the writer himself.
+Only one process may write a table. A process that wants dead letters replayed or rows erased while a flow runs leaves a
+request and waits. If the flow is not running, that process becomes the writer itself.
 """
 
 from __future__ import annotations
@@ -93,9 +93,9 @@ def handle_pending(run: FlowRun) -> None:
 
 
 def clear_pending(context: FlowContext) -> None:
-    """Takes away what was asked of a writer that followed and is gone: an erasure's conditions must not stay.
+    """Deletes erasure requests to a writer that followed and is gone: the conditions of an erasure must not stay.
 
-    Whoever still waits for an answer asks again. Replays and discards wait for the next writer that follows.
+    A process that still waits for an answer asks again. Replays and discards wait for the next writer that follows.
 
     Guarantees:
         Run twice: once. Stopped half-way: the rest goes the next time.
@@ -185,7 +185,7 @@ def _answered(run: FlowRun, text: str) -> dict[str, Any]:
     except RivermouthError as error:
         return {"error": error.message}
     except Exception as error:
-        # Told to who asked: nobody else waits for it, and the flow has work of its own.
+        # Only the process that asked gets the error: no one else waits for it, and the flow has work of its own.
         if has_ended(run.spark):
             raise
         typed = task_failures.of_flow(run.flow, str(error))

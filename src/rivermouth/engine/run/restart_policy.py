@@ -33,7 +33,7 @@ class RestartPolicy:
     _restarts: int = 0
 
     def pause_s(self, error: Exception, *, is_open: bool, jvm_ended: bool, progressed: bool) -> float | None:
-        """The pause in seconds before the flow starts again: 0 at once and without a word. None: it does not.
+        """The pause in seconds before the flow starts again; 0: at once, without an event; None: it does not.
 
         Only failures in a row make the pauses longer.
 

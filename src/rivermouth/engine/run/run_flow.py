@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from rivermouth.ports.sources.protocols import OffsetSource
     from rivermouth.spec import Flow
 
-# Between two looks at a topic that has no record of which a schema could be made.
+# Between two looks at a topic that has no record from which a schema can be inferred.
 _EMPTY_S: Final = 1.0
 # A flow that follows and has run for so long works again, even if nothing came.
 _WELL_AFTER_S: Final = 10.0
@@ -73,7 +73,7 @@ def run_flow(
                 _follow_or_drain(state, job, run, shared, keep_following=keep_following)
             except Exception as error:
                 if state.stopping.is_set() and not isinstance(error, RivermouthError):
-                    return  # whoever stops a service ends its JVM too; the ledger knows what is done
+                    return  # a service that is stopped loses its JVM too; the ledger has what is done
                 ended, progressed = has_ended(state.spark), _entry(run) != began_at
                 pause_s = policy.pause_s(error, is_open=run is not None, jvm_ended=ended, progressed=progressed)
                 if pause_s is None:
@@ -125,10 +125,10 @@ class _Opening:
     shared: SharedBatch
 
     def open(self, *, waits: bool) -> FlowRun | None:
-        """The flow, opened; None if it has no schema yet and nothing to store, or was told to stop while it waited.
+        """The flow, opened; None if it has no schema yet and nothing to store, or if it was stopped while it waited.
 
-        While it waits for records of which to infer its schema it outlasts what passes by itself, such as a broker
-        that is away.
+        While it waits for records to infer its schema from, temporary errors do not end it, such as a broker that is
+        away.
         """
         waiting, pause_s, name = False, _EMPTY_S, self.job.flow.name
         while not self.state.stopping.is_set():
@@ -157,7 +157,7 @@ class _Opening:
         start = replace(start, latest=_latest(state, self.job.flow, self.source.kafka))
         source = self.source._replace(records=self.source.records.with_new_consumers())
         run = open_flow(state.spark, self.job, source, self.listener, start=start, shared=self.shared)
-        # Once a run: what it found decided already, it would decide anew of what was read meanwhile.
+        # Once a run: after a restart it would apply the same decision again, to what was read meanwhile.
         state.decided.add(name)
         run.lease = self.lease
         self.shared.expect([name])
@@ -170,7 +170,7 @@ class _Opening:
 def _latest(state: RunState, flow: Flow, kafka: OffsetSource) -> LatestStart | None:
     """Where ``latest`` lay when the run began, before a schema is inferred; None where none is, or it starts elsewhere.
 
-    The first records may be those of which the schema is inferred.
+    The schema may be inferred from the first records after that.
     """
     if flow.starting_offsets.kind != "latest" or not flow.infers:
         return None
@@ -216,11 +216,11 @@ def _as_ours(job: Job, error: Exception) -> RivermouthError:
 
 
 def _nothing_to_store(job: FlowJob, empty: SchemaEmpty) -> str | None:
-    """What is said of a flow that has nothing to do yet; None where something is wanted of its table."""
+    """The warning for a flow that has nothing to do yet; None where something is wanted of its table."""
     wanted = job.start.adoption or job.start.decision or job.start.rebuild
     return None if wanted else without_values(job.flow, empty)
 
 
 def _entry(run: FlowRun | None) -> int | None:
-    """Number of the ledger entry at which the flow stands."""
+    """Number of the flow's newest ledger entry."""
     return None if run is None else run.entry.number

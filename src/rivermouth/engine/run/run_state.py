@@ -70,14 +70,14 @@ class RunState:
         self._lake = LakeWriter({}, timeout_s=_NOTE_S) if lake is None else lake
 
     def stop(self) -> None:
-        """Tells all flows to end after the batch in hand. Returns at once."""
+        """Asks all flows to end after the batch in hand. Returns at once."""
         self.stopping.set()
         for run in list(self.running.values()):
             run.stopping.set()
 
     @property
     def stopped(self) -> bool:
-        """Whether the flows were told to stop."""
+        """Whether the flows were asked to stop."""
         return self.stopping.is_set()
 
     def emit(self, event: Event) -> None:
@@ -86,7 +86,7 @@ class RunState:
             self._listener(event)
 
     def emit_failed(self, flow: str, error: BaseException) -> None:
-        """Tells that a flow failed for good, once; status shows it from then on."""
+        """Reports once that a flow failed for good; status shows it from then on."""
         if flow not in self._failed:
             self._failed.add(flow)
             # What breaks because somebody wanted the run to end is no failure of the flow.

@@ -27,7 +27,7 @@ _ENGINE_LOSSES: Final = 8
 
 
 class Supervisor:
-    """Runs flows until they have drained, failed or been told to stop.
+    """Runs flows until they have drained, failed or been asked to stop.
 
     Args:
         spark: The session that all flows share.
@@ -50,7 +50,7 @@ class Supervisor:
         self._restart = restart
 
     def stop(self) -> None:
-        """Tells all flows to end after the batch in hand. Returns at once."""
+        """Asks all flows to end after the batch in hand. Returns at once."""
         self.state.stop()
 
     def run(self, jobs: Sequence[Job], *, keep_following: bool) -> list[FlowOutcome]:

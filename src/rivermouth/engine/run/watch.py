@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rivermouth.engine.flow.jobs import Job
     from rivermouth.engine.flow.running import FlowContext, FlowRun
 
-# A broker that is away is told after the sum of these two, and the time to find out why, at most.
+# A broker that is away is reported after the sum of these two, and the time to find out why, at most.
 _ASK_EVERY_S: Final = 2.0
 _ANSWER_S: Final = 3.0
 _SAY_EVERY_S: Final = 30.0
@@ -32,7 +32,7 @@ _REASONS: Final = 3
 
 
 class BrokerWatch(threading.Thread):
-    """Asks a cluster for its id every few seconds, and tells when it does not answer and when it does again.
+    """Asks a cluster for its id every few seconds, and reports when it does not answer and when it does again.
 
     Spark itself waits for minutes before it says so.
 
@@ -99,10 +99,10 @@ def watching(jobs: Sequence[Job], tell: Callable[[Event], None]) -> Iterator[Non
 
 
 class LetterWatch:
-    """Tells where more than ``MANY_DEAD_LETTERS`` of a flow's new records went to the dead letters.
+    """Reports when more than ``MANY_DEAD_LETTERS`` of a flow's new records went to the dead letters.
 
     Args:
-        run: The flow, opened and settled.
+        run: The flow, opened; its newest entry is complete.
     """
 
     def __init__(self, run: FlowRun) -> None:
@@ -144,7 +144,7 @@ def _reasons(context: FlowContext, since: int) -> tuple[LetterReason, ...]:
         letters = context.dead_letters.after(since)
         found = letters.groupBy(*columns).count().orderBy(F.desc("count"), *columns).limit(_REASONS).collect()
     except (PySparkException, Py4JJavaError):
-        # The next batch says what is wrong with the lake; the share is told all the same.
+        # The next batch says what is wrong with the lake; the share is reported all the same.
         if has_ended(context.spark):
             raise
         return ()

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from rivermouth.ports.lake.lake_files import LakeFiles
 
 SIDE_BY_SIDE: Final = 8
-"""So many children of a family are drained at a time."""
+"""Number of children of a family that are drained at the same time."""
 LOOK_EVERY_S: Final = (1.0, 5.0)
 """A family that follows looks for new topics at its trigger, within these bounds."""
 
@@ -78,7 +78,7 @@ class Worker(threading.Thread):
 
     @property
     def job(self) -> FlowJob:
-        """What it carries."""
+        """The flow that it runs."""
         return self._job
 
     @property
@@ -89,7 +89,7 @@ class Worker(threading.Thread):
         return FlowOutcome(self._job.flow.name, self._counts, self._batches, duration_s, self._error, **told)
 
     def run(self) -> None:
-        """Carries the flow to its end and tells what became of it."""
+        """Runs the flow to its end and reports its outcome."""
         try:
             self._work()
         finally:
@@ -112,7 +112,7 @@ class Worker(threading.Thread):
             else:
                 self._error = located(error, self._job)
         except RivermouthError as error:
-            # Told to stop while it waited for its table, it has not failed.
+            # If a stop was requested while it waited for its table, it has not failed.
             if not (isinstance(error, TableBusy) and self._state.stopped):
                 self._error = located(error, self._job)
         except Exception as error:  # noqa: BLE001 - whatever it was, the other flows go on
@@ -151,9 +151,9 @@ def awaited_of(job: Job, workers: Mapping[str, Worker]) -> list[tuple[Worker, st
 
 
 def _wait_for(awaited: Sequence[tuple[Worker, str]], state: RunState, *, keep_following: bool) -> None:
-    """Returns when what a drain should carry is in the tables that the flow reads, or when they are there at all.
+    """Waits until the flows that write the tables which the flow reads have ended.
 
-    A flow that follows waits for the tables only; where a writer fails, it carries what it finds.
+    A flow that follows waits only until the tables are there. If a writer fails, the flow reads what it finds.
     """
     for writer, table in awaited:
         while not writer.ended.is_set():
@@ -192,7 +192,7 @@ class FamilyWorker(threading.Thread):
         return [*found, (self._job, own)] if self._error is not None or not found else found
 
     def run(self) -> None:
-        """Carries the family to its end and tells what became of it."""
+        """Runs the family to its end and reports its outcome."""
         try:
             self._work()
         except RivermouthError as error:
@@ -286,7 +286,7 @@ class FamilyWorker(threading.Thread):
             worker.start()
 
     def _at_work(self) -> int:
-        """How many children are carried now, those left out that wait for others."""
+        """How many children run now, without those that wait for others."""
         resting = 0 if self._shared is None else self._shared.resting
         return sum(each.is_alive() for each in self._workers.values()) - resting
 

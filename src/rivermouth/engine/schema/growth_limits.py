@@ -42,7 +42,7 @@ class GrowthLimit:
     columns: Collection[str]
 
     def fitting(self, flow: Flow, grow: Grow) -> Growth | None:
-        """As ``grow`` says, but for columns of which the flow would select what its table cannot be changed to.
+        """How the schema grows by ``grow``, without changes that would make the flow select what its table cannot take.
 
         Args:
             flow: The flow, with its schema as it is.
@@ -62,7 +62,7 @@ class GrowthLimit:
         return grow(pinned | {name.lower() for name in wider})
 
     def is_taken(self, flow: Flow) -> Callable[[str], bool]:
-        """Whether a new column cannot bear a name; what the flow selects under that name stays what it is."""
+        """Whether a new column cannot have a name; what the flow selects under that name stays what it is."""
         taken = {folded(name) for name in self.columns} if flow.select else set()
         # Somebody else may have turned it on.
         taken |= reserved_names.CHANGE_FEED if reserved_names.has_change_feed(self.state.properties) else set()

@@ -81,7 +81,7 @@ class Inference:
 
     Attributes:
         seen: What was seen.
-        inferred: The schema; its columns can stand in the flow's table.
+        inferred: The schema; its columns can be those of the flow's table.
     """
 
     seen: Seen
@@ -94,7 +94,7 @@ def infer(flow: Flow, topics: OffsetSource, look: SampleSpec) -> Inference:
     Args:
         flow: Says what is read, and which columns its table has besides.
         topics: What there is to read.
-        look: How much of it is read, and how it is judged.
+        look: How much of it is read, and how the types of values are inferred.
 
     Raises:
         SchemaEmpty: There is no record with a value.

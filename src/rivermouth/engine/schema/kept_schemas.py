@@ -53,7 +53,7 @@ class SchemaUpdate:
 
 @dataclass(frozen=True, slots=True)
 class SchemaHooks:
-    """What is asked and said while a flow gets its schema.
+    """What is called while a flow gets its schema, and whether it is inferred again.
 
     Attributes:
         check: Gets the flow with the columns of a version before that is kept, and raises what speaks against it.
@@ -74,7 +74,7 @@ def look_of(flow: Flow) -> SampleSpec:
 
 
 def resolved_schema(spark: SparkSession, flow: Flow, files: LakeFiles, places: FlowPlaces) -> Flow:
-    """The flow with its schema as it stands now: what its file or its newest kept version says.
+    """The flow with its present schema: that of its file or of its newest kept version.
 
     Raises:
         SchemaInvalid: The schema's file cannot be read.
@@ -112,7 +112,7 @@ def ensured(
         files: Of the lake's state.
         places: Where the flow's things lie.
         topics: What it reads.
-        hooks: What is asked and said on the way.
+        hooks: What is called on the way.
 
     Raises:
         SchemaEmpty: There is nothing yet to infer from, and no schema is kept.
@@ -153,7 +153,7 @@ def _left_out(flow: Flow, files: LakeFiles, places: FlowPlaces) -> list[str]:
     """The columns by which a schema had grown that grows no more, and that are ignored by now."""
     if not flow.takes_evolution or flow.policies.grows:
         return []
-    with suppress(SchemaFileBroken, ValueError):  # whatever is wrong with the one or the other is told elsewhere
+    with suppress(SchemaFileBroken, ValueError):  # whatever is wrong with the one or the other is reported elsewhere
         if (kept := newest(flow, files, places)) is not None:
             declared = {folded(name) for name in flow.evolving_format.schema_as_declared().names}
             new = [each.name for each in kept.schema if GROWN in each.metadata and folded(each.name) not in declared]
@@ -189,7 +189,7 @@ def with_columns(flow: Flow, schema: StructType) -> Flow:
     """
     try:
         found = flow.evolving_format.with_schema(schema)
-        # Settled first: what is not given differs by whether the schema is inferred, which is done now.
+        # The policies are resolved first: their defaults depend on whether the schema is inferred, which is done now.
         evolution = {"evolution": flow.policies} if flow.takes_evolution else {}
         return flow.model_copy(update={"format": found, **evolution})
     except ValueError as error:

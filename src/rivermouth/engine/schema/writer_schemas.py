@@ -47,7 +47,7 @@ def grown_by(
         writers: The ids.
         table: The columns of the table.
         pinned: Names, in lower case, of columns that stay as they are.
-        is_taken: Whether a new column cannot bear a name; as ``schema.is_taken`` has it, if it is not given.
+        is_taken: Whether a new column cannot have a name; ``conform.is_taken``, if it is not given.
 
     Raises:
         SchemaRegistryFailed: The registry does not say.

@@ -60,7 +60,7 @@ def _derived(spark: SparkSession, flow: Flow, columns: StructType, name: str, ex
 
 
 def _path_of(flow: Flow, name: str) -> tuple[str | int, ...]:
-    """Where a derived column stands in the flow."""
+    """The path of a derived column in the flow's settings."""
     for at, parts in (
         (("sink", "keys"), flow.keyed.keys if flow.keyed else ()),
         (_PARTITIONS, flow.table.partition_by),

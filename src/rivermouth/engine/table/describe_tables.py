@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _REPORTS: Final = 5
 DEFAULT_RETAIN_S: Final = 7 * 86400.0
-"""VACUUM keeps for so long what older versions need, unless told otherwise: Delta's own word."""
+"""How long VACUUM keeps the files of older versions, if nothing else is set: Delta's own default."""
 
 
 class DescribedTable(Protocol):
@@ -52,7 +52,7 @@ class DescribedTable(Protocol):
         """The folder of what is kept of its maintenance."""
 
     def newest_entry(self, reader: LakeReader) -> int | None:
-        """Number of its newest ledger entry; None where nothing tells of one."""
+        """Number of its newest ledger entry; None where none is found."""
 
 
 class MaintainedTable(DescribedTable, Protocol):
@@ -98,7 +98,7 @@ class FlowTable:
         """Its lease, where only one writer may be at work.
 
         Raises:
-            LakeNotFenced: The store overwrites what it was told not to, or Delta would not tell it.
+            LakeNotFenced: The store does not do conditional writes, or Delta would not use them.
             TableBusy: Its flow is running.
         """
         # Tables are described without Spark.
@@ -114,7 +114,7 @@ class FlowTable:
         return Lease(files, self.places.lease_file, flow=self.flow, table=self.location)
 
     def newest_entry(self, reader: LakeReader) -> int | None:
-        """Number of its newest ledger entry; None for dead letters, and where nothing tells of one."""
+        """Number of its newest ledger entry; None for dead letters, and where none is found."""
         if self.kind == "dead_letters":
             return None
         ledger = TableLedger(reader, self.location, self.places.ledger_file, flow=self.flow)
@@ -155,7 +155,7 @@ class TableDescription:
         log_bytes: Of the log.
         unneeded_bytes: What VACUUM would delete now, with the retention that it has by default.
         histogram: The data files by size.
-        entry: Number of the newest ledger entry; None for dead letters, and where the log tells of none.
+        entry: Number of the newest ledger entry; None for dead letters, and where the log has none.
         optimized_at: When rivermouth ran OPTIMIZE for it the last time, in seconds since the epoch; None if never.
         vacuumed_at: The same of VACUUM.
         reports: What the last runs came to, the newest first.
@@ -189,7 +189,7 @@ class TableDescription:
 
 
 def describe(reader: LakeReader, table: DescribedTable) -> TableDescription:
-    """The table as its log and its folder tell it. Reads only.
+    """The table as its log and its folder show it. Reads only.
 
     Raises:
         LakeNotReadable: The store does not answer, or refuses.

@@ -45,7 +45,7 @@ def exploded_columns(spark: SparkSession, flow: Flow, payload: StructType) -> St
         sql = names.as_sql(explosion.sql, payload.names)
         detail = forbidden(spark, sql) or ("it holds a *" if star_within(spark, sql) else None)
         if not detail:
-            # As it stands in a query, with brackets around.
+            # In the form that a query has it, with brackets around.
             found = no_rows(spark, payload).selectExpr(f"(\n{sql}\n) AS elements")
             detail = _refused(found)
         if not detail:

@@ -53,7 +53,7 @@ def table_shape(spark: SparkSession, flow: Flow) -> TableShape:
         ProjectProblems: Several of these; all are reported.
         SchemaInvalid: The declared schema cannot be read.
         PatternInvalid: The pattern of the format regex cannot be used.
-        ColumnCollision: A payload column bears the name of a metadata column.
+        ColumnCollision: A payload column has the name of a metadata column.
         ExplodeInvalid: What is exploded cannot be had.
         LookupInvalid: A lookup cannot be used.
         LookupTableMissing: The table of a lookup does not exist.
@@ -110,7 +110,7 @@ def create_table(spark: SparkSession, flow: Flow, places: FlowPlaces, shape: Tab
     """Makes the flow's table with entry 0 in the commit that makes it."""
     properties = {
         **_TABLE_DEFAULTS,
-        # A changed row is marked as gone in its file, which is not written anew for it.
+        # A changed row is marked as deleted in its file, which is not rewritten for it.
         **({"delta.enableDeletionVectors": "true", **keyed_properties(flow)} if flow.keyed else {}),
         **exploded_properties(flow),
         "delta.dataSkippingStatsColumns": ",".join(_statistics(flow, shape)),
@@ -207,7 +207,7 @@ def table_changes(
 
 
 def _without_coordinates(found: Mapping[str, StructField], flow: Flow) -> str | None:
-    """They say which record a row is: of a table without them nobody could tell what it holds."""
+    """What is wrong with a table without coordinates, whose rows do not say which record they are; None if none is."""
     for name in flow.identity.values():
         if flow.metadata_columns[name].lower() not in found:
             return f"it has no column {flow.metadata_columns[name]}, in which the flow writes {name}"

@@ -58,7 +58,7 @@ class Problems:
             self._raise(error)
 
     def report(self) -> None:
-        """Nothing, if nothing was kept.
+        """Raises what was kept, if anything was.
 
         Raises:
             ProjectProblems: Several things are wrong with the flow.

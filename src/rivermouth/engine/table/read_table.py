@@ -44,7 +44,7 @@ def frame_of(
     Raises:
         TableMissing: It is not made yet.
         ArgumentInvalid: It has no column of that name, or both a version and a time are named.
-        VersionMissing: The log tells nothing of that version or time.
+        VersionMissing: The log has nothing of that version or time.
     """
     check_place(spark, table.flow, table.location)
     if not delta_table.exists(files_for(table.location, spark), table.location):

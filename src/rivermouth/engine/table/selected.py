@@ -37,13 +37,13 @@ _STAR: Final = "a * for all columns cannot be part of an expression: name the co
 def selected_columns(spark: SparkSession, flow: Flow, payload: StructType, problems: Problems) -> StructType:
     """The payload columns of the flow's table: ``payload``, or what the flow selects of it.
 
-    What is rescued stands behind that, if it is not selected: it stands nowhere else. Each part of ``select`` that
-    cannot be had, or is no single column of each record, is kept in ``problems`` as SelectInvalid.
+    The column of rescued fields comes after that, if it is not selected: no other column holds them. Each part of
+    ``select`` that cannot be had, or is no single column of each record, is kept in ``problems`` as SelectInvalid.
 
     Raises:
         ProjectInvalid: A policy lets a new column in for which there is no place.
-        ColumnCollision: A column that is read bears the name of a metadata column, whether it is selected or not.
-        ColumnReserved: Such a column bears a name of the way.
+        ColumnCollision: A column that is read has the name of a metadata column, whether it is selected or not.
+        ColumnReserved: Such a column has a name that rivermouth uses while it processes a batch.
     """
     if not flow.select:
         return payload
@@ -141,7 +141,7 @@ def _in_the_way(
 
 
 def _makes(expression: str, payload: StructType) -> list[str]:
-    """The names of the columns that it would make, as far as its text tells them."""
+    """The names of the columns that it would make, as far as its text shows them."""
     if is_star(expression):
         return payload.names
     called = _CALLED.search(expression)

@@ -18,7 +18,7 @@ from rivermouth.spec import Flow, ProjectSpec
 _OF_ALL: Final = ("places", "maintenance")
 """What a project says of all its flows, and a flow may say otherwise."""
 _NOT_WRITTEN: Final = ("places", "group_id")
-"""Settings of which no value is in a file of a pipeline."""
+"""Settings whose values are in no file of a pipeline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def _references(text: str) -> Iterator[str]:
     try:
         yield from references(text)
     except ProjectInvalid:
-        return  # the file was judged before: it is no reference where it is
+        return  # the file was checked before: it is no reference where it is
 
 
 def _named(names: list[str]) -> str:

@@ -281,7 +281,7 @@ class _Carrying:
         return [f"{trimmed(sql)} AS {word(name)}" for part in computed for name, sql in part.items()]
 
     def _values(self) -> str | None:
-        """The condition on records of which only those with a value are read; None where all are."""
+        """The condition that leaves out records without a value; None where all records are read."""
         if self.flow.keyed is not None:
             if self.flow.keyed.tombstones_delete and not self._has_tombstones:
                 self._differs("a record without a value is left out, and deletes no key", "sink")

@@ -26,7 +26,7 @@ class Item:
 
     Attributes:
         text: SQL of its value, as it is written.
-        names: What it is called: one name, or those of ``AS (a, b)``; empty where nothing is said.
+        names: What it is called: one name, or those of ``AS (a, b)``; empty where none is given.
         found: The tokens of ``text``.
     """
 

@@ -41,7 +41,7 @@ _STRUCT: Final = re.compile(r"^\s*struct\s*\((.*)\)\s*$", re.IGNORECASE | re.DOT
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Something that is said on one side and has no equal on the other.
+    """A setting of one side that has no equal on the other.
 
     Attributes:
         at: ``file:line``; None where nobody knows it.

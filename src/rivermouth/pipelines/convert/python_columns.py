@@ -31,7 +31,7 @@ _COLUMNS: Final = ("col", "column")
 _TEXT_BEHIND: Final = frozenset(
     ["to_timestamp", "to_date", "date_format", "split", "regexp_extract", "regexp_replace", "get_json_object", "nvl"]
 )
-"""Functions of which a text behind the first argument is a text, and not the name of a column."""
+"""Functions that take a text after the first argument as a text, and not as the name of a column."""
 
 
 class Unread(Exception):
@@ -109,7 +109,7 @@ def constant(value: Any) -> str:
 
 
 def operand(value: Any) -> str:
-    """What stands beside an operator."""
+    """The SQL of an operand."""
     return value.text if isinstance(value, Sql) else constant(value)
 
 

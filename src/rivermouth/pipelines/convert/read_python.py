@@ -32,7 +32,7 @@ class _Spark:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """``spark.read`` or ``spark.readStream`` with what was said of it."""
+    """``spark.read`` or ``spark.readStream`` with its format and options."""
 
     stream: bool
     format: str = "delta"

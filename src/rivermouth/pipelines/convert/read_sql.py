@@ -13,8 +13,8 @@ from rivermouth.pipelines.sql.parameters import with_variables
 from rivermouth.pipelines.sql.sources import Sources, sources
 from rivermouth.pipelines.sql.tokens import Token, line_of
 
-SECRET: Final = "\0secret"  # noqa: S105 - it stands for one
-"""Stands for the value of a secret, which is never written."""
+SECRET: Final = "\0secret"  # noqa: S105 - it is a placeholder for one
+"""Placeholder for the value of a secret, which is never written."""
 _OPTIONS: Final = {"bootstrapservers": "kafka.bootstrap.servers", "startingoffsets": "startingOffsets"}
 
 

@@ -43,7 +43,7 @@ class Rows:
         select: SQL of the payload columns; None for all.
         explode: As a flow says it.
         with_value: Whether records without a value are left out.
-        judged: Whether documents without a declared field are.
+        judged: Whether documents without a declared field are left out.
         tombstones: Whether a column says which records have no value.
         dropped: Conditions on rows, each with a name.
         derived: Columns that a partition or key is computed in, by name.

@@ -56,7 +56,7 @@ def shape_of(
         spark: Has the access to them.
         files: The files, oldest first; at least one.
         path: Of the source.
-        options: What is said of it.
+        options: Its options.
         at: Where it is written.
 
     Raises:
@@ -96,7 +96,7 @@ def _shape(
 
 
 def sampled(spark: SparkSession, files: Sequence[File]) -> Sequence[File]:
-    """The newest files, of which the settings of Auto Loader say how many; oldest first, and at least one.
+    """The newest files, as many as the settings of Auto Loader say; oldest first, and at least one.
 
     Raises:
         ValueError: A setting is no number; the text says which.

@@ -81,7 +81,7 @@ class Planner:
     Attributes:
         spark: Has the access to the files.
         path: Where Spark reads.
-        options: What is said of the source.
+        options: Those of the source.
         site: Where it belongs.
         keeps: Whether the schema is kept from start to start.
     """

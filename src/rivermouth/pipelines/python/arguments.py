@@ -48,7 +48,7 @@ def column_name(value: Any) -> str:
 
 
 def column_names(registry: Registry, what: str, argument: str, value: Any) -> tuple[str, ...]:
-    """The names in a list of columns; one column may stand alone; empty where there is no list.
+    """The names in a list of columns; a single column need not be in a list; empty where there is none.
 
     Raises:
         DefinitionInvalid: It is neither.
@@ -77,10 +77,10 @@ def scd_type(registry: Registry, what: str, value: Any) -> int:
 
 
 def unknown_arguments(registry: Registry, what: str, given: dict[str, Any], known: Sequence[str]) -> None:
-    """Nothing, if there are none.
+    """Raises if an argument is given that is not known.
 
     Raises:
-        DefinitionInvalid: There is one.
+        DefinitionInvalid: There is one, or one that is known and has no effect here is not None.
     """
     from rivermouth.names import did_you_mean  # noqa: PLC0415 - only for the error
 

@@ -123,7 +123,7 @@ def _fields(registry: Registry, what: str, arguments: Mapping[str, Any]) -> dict
 
 
 def _policy(registry: Registry, what: str, policy: Any) -> str | None:
-    """How a view is refreshed; None where nothing is said."""
+    """How a view is refreshed; None where that is not given."""
     if policy is None or policy in POLICIES:
         return None if policy is None else str(policy)
     raise invalid(registry, what, f"refresh_policy is {policy!r}", f"one of {', '.join(POLICIES)}")

@@ -183,7 +183,7 @@ class _Library:
     """Packages: they are installed already, or the file says what is missing."""
 
     def restartPython(self) -> None:  # noqa: N802
-        """Nothing."""
+        """Does nothing."""
 
 
 class DbUtils:

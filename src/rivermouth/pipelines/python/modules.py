@@ -27,7 +27,7 @@ def read_stream(name: str) -> Any:
 
 
 def enable_local_execution() -> None:
-    """Nothing: the switch of a stub that other projects use to run such files."""
+    """Does nothing: the switch of a stub that other projects use to run such files."""
 
 
 API: Final = {

@@ -20,12 +20,13 @@ _OF_WORKERS: Final = Path(__file__).parent / "of_workers"
 
 @contextlib.contextmanager
 def importing(root: Path, files: Sequence[Path]) -> Iterator[Callable[[], list[Path]]]:
-    """Modules beside the files can be imported in the block; afterwards they are forgotten.
+    """Modules in the folders of the files can be imported in the block; afterwards they are removed again.
 
-    Their functions and classes are sent to workers whole, with what they use: to import their module there, its top
-    level would be run, in a process without a session. What they import when they are called is imported there.
+    The functions and classes of the files are sent to workers by value, with what they use. If a worker imported their
+    module, its top level would run in a process without a session. What they import when they are called is imported
+    there.
 
-    Gives a function that says from which folders: also from those that the files have added to ``sys.path`` until then.
+    Gives a function that returns the folders, with those that the files have added to ``sys.path`` until then.
     """
     before, known = list(sys.path), set(sys.modules)
     own = list(dict.fromkeys([str(root), *(str(file.parent) for file in files)]))

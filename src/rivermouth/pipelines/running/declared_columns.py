@@ -56,7 +56,7 @@ def _of_ddl(ddl: str, at: SourceLine) -> T.DataType:
         except SqlInvalid as invalid:
             if re.search(r"\b(GENERATED|DEFAULT)\b", ddl, re.IGNORECASE):
                 raise SqlInvalid(at=str(at), **invalid.facts) from error
-            raise error from None  # Spark has said more about it
+            raise error from None  # Spark's own error says more about it
     found = T.StructType.fromDDL(", ".join(each.plain_ddl for each in columns))
     if not isinstance(found, T.StructType):
         return found
@@ -83,7 +83,7 @@ def with_computed(rows: DataFrame, declared: T.StructType | None) -> DataFrame:
 
 
 def check_brought(flow: FlowNode, brought: T.StructType, columns: T.StructType, dataset: Dataset) -> None:
-    """Nothing, if the table of a dataset can take the columns of a flow: none is left out, and no value changes.
+    """Checks that the table of a dataset can take the columns of a flow: none is left out, and no value changes.
 
     Args:
         flow: The flow.

@@ -39,7 +39,7 @@ def sink_output_mode(flow: FlowNode, frame: DataFrame) -> OutputMode:
 
 
 def check_update_keys(flow: FlowNode, dataset: str, columns: StructType, *, is_alone: bool) -> None:
-    """Nothing, if an update flow can merge its rows into a table.
+    """Checks that an update flow can merge its rows into a table.
 
     Raises:
         DefinitionInvalid: It names no keys, or columns that cannot be keys, or other flows write the table too.
@@ -64,10 +64,10 @@ def check_update_keys(flow: FlowNode, dataset: str, columns: StructType, *, is_a
 
 
 def check_no_keys(flow: FlowNode, sink: str) -> None:
-    """Nothing, if a flow into a sink names no keys.
+    """Raises if a flow into a sink names keys.
 
     Raises:
-        DefinitionInvalid: It does.
+        DefinitionInvalid: It names keys.
     """
     if flow.keys:
         detail = "keys are for tables, and a sink gets each row that changed"
@@ -76,7 +76,7 @@ def check_no_keys(flow: FlowNode, sink: str) -> None:
 
 
 def check_table_mode(flow: FlowNode, frame: DataFrame, *, is_alone: bool) -> None:
-    """Nothing, if Spark runs the query of a flow into a table in its output mode; see ``output_mode``.
+    """Checks that Spark runs the query of a flow into a table in its output mode; see ``output_mode``.
 
     Raises:
         WatermarkMissing, AnalysisException: As ``check_output_mode``.
@@ -86,11 +86,11 @@ def check_table_mode(flow: FlowNode, frame: DataFrame, *, is_alone: bool) -> Non
 
 
 def check_output_mode(frame: DataFrame, mode: OutputMode, flow: FlowNode) -> None:
-    """Nothing, if Spark runs the query in that mode.
+    """Checks that Spark runs the query in that mode.
 
     Raises:
         WatermarkMissing: It aggregates without a watermark, and shall append.
-        AnalysisException: It does not; with Spark's reason.
+        AnalysisException: Spark does not run it; with Spark's reason.
     """
     if not frame.isStreaming or (error := refused_stream(frame, mode)) is None:
         return

@@ -109,7 +109,7 @@ class Pipeline:
         return None if catalog is None else registered_name(catalog, name.schema, name.table)
 
     def check_registered(self, graph: Graph) -> None:
-        """Nothing, if no two tables have one name in the catalog, which does not know upper case from lower.
+        """Checks that no two tables have the same name in the catalog, which ignores case.
 
         Raises:
             CatalogNameTwice: Two have.

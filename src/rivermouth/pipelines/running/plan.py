@@ -50,7 +50,7 @@ Action = Literal[
 Effect = Literal["same", "appended", "changed", "lost"]
 """What an update may do to the rows of a table, as a view that reads it sees it; see ``SourceChange``."""
 _MANY: Final = 4
-"""Of at most so many tables it is looked at one by one what they may get in an update."""
+"""Up to this number of tables each is looked at for what it may get in an update."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ class Reads:
     def shares(self, name: TableName, view: Evaluated) -> bool:
         """Whether the query can have the frame of a view together with other queries; kept, if so.
 
-        Two reads of one query get two frames: Spark tells columns apart by ids, and a join of a frame with itself would
+        Two reads of one query get two frames: Spark identifies columns by ids, so a join of a frame with itself would
         be ambiguous. A view whose rows are counted for each of its readers has a frame for each.
         """
         mine = view.shared | {name}
@@ -97,7 +97,7 @@ def each_once(inputs: list[Input]) -> tuple[Input, ...]:
 
 
 def in_own_session(evaluated: Evaluated) -> Evaluated:
-    """The same query in a session of its own: settings of its commit are not those of flows beside it."""
+    """The same query in a session of its own: settings of its commit do not change those of other flows."""
     own = sessions.cloned(evaluated.frame.sparkSession)
     sessions.make_active(own)
     return replace(evaluated, frame=sessions.rehomed(evaluated.frame, own))

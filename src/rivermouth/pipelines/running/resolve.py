@@ -184,7 +184,7 @@ class Resolver:
         return self._table(name, "streaming_table", dataset, flows, found, schemas)
 
     def _check_policy(self, dataset: Dataset, shown: str, evaluated: Evaluated) -> None:
-        """Nothing, if a view can be refreshed by its policy."""
+        """Raises RefreshPolicyRefused if a view cannot be refreshed by its policy."""
         policy = dataset.refresh_policy or "auto"
         if policy in ("auto", "full"):
             return
@@ -362,7 +362,7 @@ def sequence_type(cdc: AutoCdc, frame: DataFrame) -> T.DataType:
 
 
 def check_columns(flow: FlowNode, cdc: AutoCdc, columns: list[str]) -> None:
-    """Nothing, if the columns that an AUTO CDC flow names are among those of its changes.
+    """Checks that the columns that an AUTO CDC flow names are among those of its changes.
 
     Raises:
         CdcColumnUnknown: One is not.

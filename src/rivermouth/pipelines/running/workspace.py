@@ -369,7 +369,7 @@ class Workspace(Reader):
             self._reads[-1].note(what)
 
     def kafka(self, options: Mapping[str, str]) -> Mapping[str, str]:
-        """See ``Catalogue``: the options of the cluster, and how a reader fetches where nothing is said about that."""
+        """See ``Catalogue``: the options of the cluster, and how a reader fetches where that is not given."""
         said = {key.lower() for key in options}
         fetches = {f"kafka.{name}": value for name, value in FETCHES.items() if f"kafka.{name}" not in said}
         found = {**fetches, **self.clusters.options_for(options)}

@@ -77,7 +77,7 @@ def within_query(evaluated: Sequence[Reads], function: str, at: object) -> Reads
 
 
 def used_once(reads: Reads, frame: DataFrame) -> tuple[DecodedStream, ...]:
-    """What a query decodes, of which each record is decoded once.
+    """What a query decodes; checks that each record is decoded once.
 
     Raises:
         DefinitionInvalid: The query uses decoded records twice.
@@ -124,7 +124,7 @@ def _of_flow(reads: Reads, at: str, error: RivermouthError) -> DefinitionInvalid
 
 
 def detail_of(error: RivermouthError) -> str:
-    """What is wrong with the flow, said of the definition."""
+    """What is wrong with the flow, as the detail of an error of the definition."""
     return _NOT_DONE.sub("", _OF_FLOW.sub("", str(error.facts.get("detail") or error.message)))
 
 

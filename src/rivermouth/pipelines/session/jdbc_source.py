@@ -69,10 +69,10 @@ def _kind(options: Mapping[str, str]) -> str:
 
 
 def check_stream(options: Mapping[str, str]) -> None:
-    """Nothing, if the options say by which column new rows are known.
+    """Checks that the options name the column by which new rows are found.
 
     Raises:
-        JdbcSourceInvalid: They do not.
+        JdbcSourceInvalid: They name none.
     """
     if COLUMN.lower() not in {key.lower() for key in options}:
         detail = "it is not known which column grows with each new row"
@@ -80,7 +80,7 @@ def check_stream(options: Mapping[str, str]) -> None:
 
 
 def check_columns(spark: SparkSession, options: Mapping[str, str], columns: T.StructType) -> None:
-    """Nothing, if new rows can be known by the column.
+    """Checks that new rows can be found by the column.
 
     Drivers write a time as the JVM's clock shows it. Where that shows an hour twice in a year, rows could be lost.
 

@@ -116,7 +116,7 @@ class PipelineSession(SparkSession):
         return super().sql(text)
 
     def stop(self) -> None:
-        """Nothing: a file of a pipeline does not end the session of all."""
+        """Does nothing: a file of a pipeline does not end the session of all."""
 
 
 class _Settings(RuntimeConfig):

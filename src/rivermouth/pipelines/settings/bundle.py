@@ -131,7 +131,7 @@ def _target(tree: Written, profile: str | None) -> str | None:
     targets = _targets(tree)
     if profile in targets:
         return profile
-    # That another file of the folder has the profile is judged where all are known.
+    # Whether another file of the folder has the profile is checked where all files are known.
     defaults = [name for name, each in targets.items() if (said := each.get("default")) and said.is_true("default")]
     if defaults:
         return defaults[0]

@@ -41,7 +41,7 @@ SPEC_FILES: Final = (
     "pipeline.yaml",
 )
 SETTINGS_FILES: Final = (*SPEC_FILES, *BUNDLE_FILES)
-"""Names of files that define pipelines, beside the project file."""
+"""Names of files that define pipelines, other than the project file."""
 _PARTS: Final = ("*.pipeline.yml", "*.pipeline.yaml", "resources/*.pipeline.yml", "resources/*.pipeline.yaml")
 _DEFINES: Final = re.compile(
     r"^\s*(import dlt\b|from dlt import|from pyspark import (\w+, *)*pipelines\b|(from|import) pyspark\.pipelines\b"
@@ -179,7 +179,7 @@ class _Finding:
         self.files.append(path)
         document = yaml_source.read(read_text(path, path.name), path.name)
         if not isinstance(document.value, dict) or "pipelines" not in document.value:
-            return  # what is wrong with its flows is said where these are read
+            return  # what is wrong with its flows is reported where these are read
         found, profiles = project_pipelines(path, self._profile, self._params, self._environ)
         self.pipelines += found
         self.profiles += profiles

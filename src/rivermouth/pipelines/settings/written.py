@@ -1,4 +1,4 @@
-"""Files of settings as values of which each knows its file and line."""
+"""Files of settings as values; each value knows its file and line."""
 
 from __future__ import annotations
 

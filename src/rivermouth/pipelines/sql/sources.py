@@ -306,7 +306,7 @@ class Sources:
         return close + 1
 
     def _check_names(self, function: str, ranges: list[tuple[int, int]]) -> None:
-        """Nothing, if each argument of a table function is named once; Spark takes the names in any case."""
+        """Raises SqlInvalid if an argument of a table function is named twice; Spark takes the names in any case."""
         seen = set[str]()
         for low, high in ranges:
             name = self._name(low, high)

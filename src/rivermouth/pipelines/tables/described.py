@@ -49,11 +49,11 @@ class PipelineTable:
         return {self.name, self.dataset.dataset} if self.kind == "rows" else {self.name}
 
     def beside(self, _files: LakeFiles) -> list[str]:
-        """Nothing: what is behind a target of AUTO CDC has files of many rows too, and is shown."""
+        """No folders: the tables behind a target of AUTO CDC have files of many rows too, and are shown."""
         return []
 
     def guarded(self, _spark: SparkSession, *, alone: bool) -> AbstractContextManager[object]:  # noqa: ARG002
-        """Nothing: of an update and this, which change the same files, Delta refuses the later one."""
+        """Takes no lease: if an update and this change the same files, Delta refuses the later commit."""
         return nullcontext()
 
     @property

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def rows(found: ChosenTables, **asked: Any) -> TableRows:
-    """At most so many rows of the one table that was found; see ``maintenance.rows_of_table``.
+    """The first rows of the one table that was found, up to a limit; see ``maintenance.rows_of_table``.
 
     Raises:
         ArgumentInvalid: Tables of several pipelines were found.

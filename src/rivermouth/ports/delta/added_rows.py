@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rivermouth.ports.lake.lake_files import LakeFiles
 
 _MANY: Final = 50
-"""Commits. To read so many of them one by one is slower than to let Spark look for the files."""
+"""Number of commits from which on Spark finds their files faster than reading the commits one by one."""
 
 
 def added_rows(spark: SparkSession, files: LakeFiles, location: str, version: int) -> DataFrame | None:
@@ -61,7 +61,7 @@ def rows_behind(
 
 
 def _remaining(commits: list[list[tuple[str, dict[str, Any]]]]) -> list[str]:
-    """The actions that added the files which are there after all the commits, the oldest of which is the first."""
+    """The actions that added the files which are there after all the commits; the first commit is the oldest."""
     there: dict[str, str] = {}
     for actions in commits:
         for _, action in actions:

@@ -27,10 +27,10 @@ def append(
         rows: In the table's shape.
         location: The table's folder.
         transaction: The number and the metadata of the commit.
-        onto: A version of the table that the caller knows not to hold this number. While the table stands
-            there, Delta is spared the look for it, which rebuilds the table's state in three Spark jobs.
+        onto: A version of the table that the caller knows not to hold this number. While the table is at this version,
+            Delta is spared the look for it, which rebuilds the table's state in three Spark jobs.
         by_footers: Whether Delta, with ``onto``, is also spared the work for its statistics, as far as the footers of
-            the new files tell the same. That pays for many rows: each file is asked once more for its footer.
+            the new files have the same. That pays for many rows: each file is asked once more for its footer.
 
     Guarantees:
         Run twice with one number: Delta skips the second. Of two at once one is refused. Stopped
@@ -49,7 +49,7 @@ def append(
 
 
 def append_alone(rows: DataFrame, location: str, transaction: TableTransaction, *, onto: int) -> bool:
-    """As ``append``, but only if the table stands at ``onto`` and no flow commits meanwhile; says whether it did.
+    """As ``append``, but only if the table is at ``onto`` and no flow commits meanwhile; returns whether it did.
 
     Guarantees:
         As ``append``.

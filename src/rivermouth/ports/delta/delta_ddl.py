@@ -22,7 +22,7 @@ def alter(spark: SparkSession, location: str, *, added: Sequence[StructField], w
     Args:
         spark: Any session.
         location: The table's folder.
-        added: New columns, at the end; old rows have nulls there. Where one has a name that stands in no Parquet file
+        added: New columns, at the end; old rows have nulls there. Where one has a name that no Parquet file can have
             as it is, the table then needs readers that know Delta's column mapping.
         widened: Columns with their new, wider type: other numbers, or structs with further fields. With other numbers
             the table then needs readers that know Delta's type widening.

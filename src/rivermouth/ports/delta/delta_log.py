@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rivermouth.ports.lake.lake_reader import LakeReader
 
 _THREADS: Final = 16
-# One file, one of several, or one of version 2 with its files of actions beside it.
+# One file, one of several, or one of version 2, whose actions are in further files.
 _CHECKPOINT: Final = re.compile(
     r"^(?P<version>\d{20})\.checkpoint\.(?:parquet|(?P<part>\d{10})\.(?P<parts>\d{10})\.parquet"
     r"|[0-9a-fA-F-]{36}\.(?:json|parquet))$"
@@ -52,14 +52,14 @@ def read_snapshot(reader: LakeReader, location: str) -> Snapshot | None:
     for version, text in _commits(reader, log, [each for each in versions if first is None or each > first]):
         state.take(map(json.loads, actions_of(text)), version)
     newest = max(versions, default=first or 0)
-    if state.version is None:  # a checkpoint of the newest version: what made it stands in its commit
+    if state.version is None:  # a checkpoint of the newest version: its operation and time are in its commit
         for version, text in _commits(reader, log, versions[-1:]):
             state.tell(map(json.loads, actions_of(text)), version)
     return state.snapshot(newest)
 
 
 def read_removals(reader: LakeReader, location: str, *, until: int) -> tuple[list[Removal], int]:
-    """Every removal that the log's commits up to ``until`` tell of, with its versions; and the first such version.
+    """Every removal in the log's commits up to ``until``, with its versions; and the first version that was read.
 
     Raises:
         LakeNotReadable: The store does not answer, or refuses.
@@ -222,7 +222,7 @@ def _removal(body: Mapping[str, Any]) -> Removal:
 
 
 def vector_path(vector: Mapping[str, Any]) -> str | None:
-    """The file of a deletion vector, whose name stands in the log as a UUID in Z85, behind a folder's name."""
+    """The file of a deletion vector; the log has its name as a UUID in Z85, after the name of a folder."""
     if vector.get("storageType") != "u":
         return None
     text = vector["pathOrInlineDv"]

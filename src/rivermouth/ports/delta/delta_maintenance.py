@@ -29,7 +29,7 @@ _RETENTION_CHECK: Final = "spark.databricks.delta.retentionDurationCheck.enabled
 def check_optimize(
     spark: SparkSession, table: str, location: str, snapshot: Snapshot, *, where: str | None, zorder: Sequence[str]
 ) -> None:
-    """Nothing, if the table can be optimized so.
+    """Checks that the table can be optimized by this condition and these columns.
 
     Args:
         spark: Any session.
@@ -40,7 +40,7 @@ def check_optimize(
         zorder: Columns.
 
     Raises:
-        OptimizeRefused: The condition is none over partition columns, or the columns cannot order the rows.
+        OptimizeRefused: The condition is not one over partition columns, or the columns cannot order the rows.
     """
     if where is not None:
         _check_where(spark, table, location, snapshot, where)
@@ -59,7 +59,7 @@ def check_optimize(
 
 
 def _with_statistics(snapshot: Snapshot) -> list[str]:
-    """The columns of which the table keeps statistics, where its properties name them."""
+    """The columns with statistics, where the table's properties name them."""
     named = _NAME.findall(snapshot.properties.get(_STATISTICS, ""))
     return [plain or ticked.replace("``", "`") for ticked, plain in named]
 
@@ -144,7 +144,7 @@ def vacuum(spark: SparkSession, table: str, location: str, *, hours: int) -> Non
 
 
 def purge(spark: SparkSession, table: str, location: str) -> None:
-    """Writes the files anew that hold rows which are only marked as deleted, in one commit that changes no row.
+    """Rewrites the files that hold rows which are only marked as deleted, in one commit that changes no row.
 
     Args:
         spark: A session of its own.

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from rivermouth.domain.delta.table_transaction import TableTransaction
 
 _TXN: Final = "spark.databricks.delta.write."
-# The changes stand ready in memory and on disk: Delta need not write them down before it reads them twice.
+# The changes are computed and kept in memory and on disk: Delta need not materialize them before it reads them twice.
 _READY: Final = {"spark.databricks.delta.merge.materializeSource": "none"}
-# Its commit would carry the entry once more.
+# Its commit would hold the entry once more.
 _ALONE: Final = {"spark.databricks.delta.autoCompact.enabled": "false"}
-# Up to so many files stand in a version's checksum, so that the next merge need not look for them in the log.
+# Up to this number of files a version's checksum lists them, so that the next merge need not look for them in the log.
 _LISTED: Final = {
     "spark.databricks.delta.allFilesInCrc.enabled": "true",
     "spark.databricks.delta.allFilesInCrc.thresholdNumFiles": "400",
@@ -79,18 +79,18 @@ def merge(
 
 
 def delete(matches: DataFrame, location: str, on: Column, transaction: TableTransaction) -> None:
-    """Deletes the rows ``t`` that one of ``matches`` ``s`` is about, in one commit of the ledger's, also if none is.
+    """Deletes the rows ``t`` that match a row ``s`` of ``matches``, in one commit with a ledger entry, also if none do.
 
-    What it goes by are names of columns: the log keeps a DELETE's condition with its values, and not those of a frame.
+    It is a MERGE whose condition only names columns: the log would keep the condition of a DELETE with its values.
 
     Args:
-        matches: Standing ready; read twice.
+        matches: Rows that are computed and kept; read twice.
         location: The table's folder.
-        on: When one is about a row.
+        on: When ``s`` matches a row ``t``.
         transaction: The number and the metadata of the commit.
 
     Raises:
-        PySparkException: One of ``delta.conflicts()``: somebody changed the same files first.
+        PySparkException: One of ``delta_table.conflicts()``: another writer changed the same files first.
 
     Guarantees:
         Run twice with one number: Delta skips the second. Stopped half-way: no commit, and files that no

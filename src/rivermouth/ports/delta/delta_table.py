@@ -1,7 +1,7 @@
 """Delta tables as rivermouth needs them: made with their first entry, appended to, and their log read.
 
-The log is read as text, commit by commit, because the ledger entry stands in ``commitInfo`` and Delta's own
-history costs a Spark job.
+The log is read as text, commit by commit, because the ledger entry is in ``commitInfo`` and Delta's own history costs a
+Spark job.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ METADATA_CONF: Final = "spark.databricks.delta.commitInfo.userMetadata"
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One commit of a Delta table, as its log tells it.
+    """One commit of a Delta table, as its log has it.
 
     Attributes:
         version: The table's version after it.
@@ -47,7 +47,7 @@ class Commit:
         restored_version: The version whose state a RESTORE brought back; None for other operations.
         committed_at: By the writer's clock, in seconds since the epoch; None where it does not say.
         metrics: The numbers of the operation's metrics, by Delta's names.
-        merge: What a MERGE came to, where a sink has just done it; the log alone does not tell.
+        merge: What a MERGE came to, where a sink has just done it; the log alone does not have it.
     """
 
     version: int
@@ -138,7 +138,7 @@ def read_commit(files: LakeFiles, location: str, version: int) -> Commit | None:
 
 
 def table_id(files: LakeFiles, location: str) -> str | None:
-    """The table's UUID, as its newest commits tell it; None where none that is still there does.
+    """The table's UUID, as its newest commits name it; None where none that is still there does.
 
     A flow's commits name it in their transaction, so that the log is not read back to where it began.
     """
@@ -215,7 +215,7 @@ def empty(spark: SparkSession, location: str, transaction: TableTransaction) -> 
         transaction: The number and the metadata of the commit.
 
     Guarantees:
-        As ``append``. Older versions of the table have the rows still, as long as their files are kept.
+        As ``delta_append.append``. Older versions of the table have the rows still, as long as their files are kept.
     """
     from rivermouth.ports.spark.local_frames import no_rows  # noqa: PLC0415 - most who import this have no Spark
 
@@ -244,7 +244,7 @@ def _properties(layout: TableLayout) -> dict[str, str]:
 
 
 def needs_mapping(columns: Iterable[StructField]) -> bool:
-    """Whether a name of these columns, or within them, stands in no Parquet file as it is."""
+    """Whether a name of these columns, or within them, is one that no Parquet file can have as it is."""
     return any(_NEEDS_MAPPING.search(name) for column in columns for name in _names_in(column.name, column.dataType))
 
 

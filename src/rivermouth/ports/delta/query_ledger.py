@@ -104,7 +104,7 @@ class QueryLedger:
         return QueryPosition(entry, none.version)
 
     def entries(self, count: int) -> list[tuple[QueryEntry, Commit]]:
-        """At most so many of the newest entries that are still in the log, the newest first."""
+        """The newest entries that are still in the log, at most ``count``, the newest first."""
         found: list[tuple[QueryEntry, Commit]] = []
         for version in reversed(delta_table.commit_versions(self._files, self.location)):
             commit = delta_table.read_commit(self._files, self.location, version)
@@ -116,9 +116,9 @@ class QueryLedger:
         return found
 
     def versions_of_others(self, position: QueryPosition) -> list[int]:
-        """The versions that came since the table was looked at for the newest entry, without the one that carries it.
+        """The versions that came since the table was looked at for the newest entry, without the entry's own version.
 
-        Where the log no longer has that one, they are all that it has.
+        Where the log no longer has the entry's version, they are all that it has.
         """
         versions = [
             each for each in delta_table.commit_versions(self._files, self.location) if each <= position.version
@@ -184,7 +184,7 @@ class QueryLedger:
         raise CommitLost(flow=self.flow, entry=number, table=self.location)
 
     def found(self, entry: QueryEntry, after_version: int) -> tuple[QueryPosition, Commit]:
-        """The commit that carries ``entry``, looked for in the versions after ``after_version``.
+        """The commit that holds ``entry``, looked for in the versions after ``after_version``.
 
         Raises:
             CommitLost: There is none.
@@ -199,7 +199,7 @@ class QueryLedger:
         raise CommitLost(flow=self.flow, entry=entry.number, table=self.location)
 
     def commit_of(self, entry: QueryEntry, after_version: int) -> Commit | None:
-        """The commit that carries ``entry``, looked for in the versions after ``after_version``; None without one."""
+        """The commit that holds ``entry``, looked for in the versions after ``after_version``; None without one."""
         try:
             return self.found(entry, after_version)[1]
         except CommitLost:

@@ -32,7 +32,7 @@ class _ChangesFound:
         came: Paths of files that were added, with rows that are new.
         went: The same of removed files.
         left: Paths of all files that were removed.
-        others: Paths of the files beside them: those of the change data feed, and deletion vectors.
+        others: Paths of further files: those of the change data feed, and deletion vectors.
         bytes: How much of the files that came and went is new or gone.
         feed_bytes: The same as the change data feed has it.
         same_settings: Whether none of the commits wrote settings of the table.

@@ -25,11 +25,11 @@ _ELSEWHERE: Final = "name another table, or move this one away"
 
 @dataclass(frozen=True, slots=True)
 class LedgerPosition:
-    """Where a flow stands.
+    """A flow's position in its ledger.
 
     Attributes:
         entry: The newest ledger entry.
-        version: The table's version that carries it.
+        version: The table's version whose commit holds it.
         counts: Where the records of the entry's own batch went; None until that is known.
         report: Figures of the last batch, as the side file keeps them.
     """
@@ -41,7 +41,7 @@ class LedgerPosition:
 
     @property
     def needed(self) -> Offsets:
-        """From where the flow has to read: a batch that is not settled is read once more."""
+        """From where the flow has to read: a batch that is not complete is read once more."""
         return self.entry.next_offsets if self.counts is not None else self.entry.settled
 
 
@@ -92,7 +92,7 @@ class TableLedger:
         return self._without_log(side, foreign, transactions, even_void=even_void)
 
     def newest(self, count: int | None = None) -> list[LedgerPosition]:
-        """So many of the newest entries that are still in the log, or all of them, the newest first."""
+        """The newest entries that are still in the log, ``count`` of them or all, the newest first."""
         found: list[LedgerPosition] = []
         for version in reversed(delta_table.commit_versions(self._files, self.location)):
             commit = delta_table.read_commit(self._files, self.location, version)
@@ -104,7 +104,7 @@ class TableLedger:
         return found
 
     def commit_of(self, entry: Entry, after_version: int) -> delta_table.Commit | None:
-        """The commit that carries ``entry``, looked for in the versions after ``after_version``.
+        """The commit that holds ``entry``, looked for in the versions after ``after_version``.
 
         None if there is none: another writer was first, or Delta skipped the transaction number.
 
@@ -121,10 +121,10 @@ class TableLedger:
         return None
 
     def check_undisturbed(self, position: LedgerPosition) -> None:
-        """Nothing, if nobody changed data since the newest entry.
+        """Checks that no other writer changed data since the newest entry.
 
         Raises:
-            LedgerVoid: Somebody did.
+            LedgerVoid: Another program did.
             CommitLost: It was a writer of this flow that was thought dead.
         """
         commits = list(self._commits_after(position.version))
@@ -161,14 +161,14 @@ class TableLedger:
         moved: Offsets = {}
         for topic, partition, offset in flat_offsets(entry.next_offsets):
             same = then is not None and then.begun.get((topic, partition)) == entry.begun.get((topic, partition))
-            # Where nobody can say what the table still has of this epoch, it is held against all of it.
+            # Where it is not known what the table still has of this epoch, the whole epoch counts as removed.
             before = then.next_offsets.get(topic, {}).get(partition, EARLIEST) if then and same else EARLIEST
             if before != offset:
                 moved.setdefault(topic, {})[partition] = before
         return {"moved": moved, "stands": entry.next_offsets, "options": _options(moved, entry.next_offsets)}
 
     def _entry_of(self, version: int) -> Entry | None:
-        """The entry whose rows that version of the table holds; None where the log does not tell."""
+        """The entry whose rows that version of the table holds; None where the log does not have it."""
         there = set(delta_table.commit_versions(self._files, self.location))
         known: int | None = version
         while known is not None and known in there:
@@ -277,11 +277,11 @@ class NumberedEntry(Protocol):
         """The number of the entry."""
 
     def to_json(self) -> str:
-        """The text that the commit carries."""
+        """The text that the commit holds."""
 
 
 def transaction_of(entry: NumberedEntry, table_id: str) -> TableTransaction:
-    """The number and the metadata of the commit that carries a ledger entry."""
+    """The number and the metadata of the commit that holds a ledger entry."""
     return TableTransaction(app_id(entry.flow, table_id), entry.number, entry.to_json())
 
 

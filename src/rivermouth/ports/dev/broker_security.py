@@ -49,7 +49,7 @@ class Listener:
 
 
 def listeners(folder: Path, ports: Sequence[int]) -> tuple[Listener, ...]:
-    """The ways into a broker that has these ports beside the open one: for passwords, those over TLS, certificates."""
+    """The secured listeners of a broker, on these ports: for passwords, for passwords over TLS, for certificates."""
     login, tls_login, mutual = (f"{HOST}:{port}" for port in ports)
     trust = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(folder / "ca.pem")}
     key = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(folder / "client.pem")}
@@ -86,7 +86,7 @@ def properties(folder: Path) -> dict[str, str]:
     for listener in ("login", "tlslogin"):
         found[f"listener.name.{listener}.sasl.enabled.mechanisms"] = ",".join(PASSWORD_LOGINS)
         for mechanism, module in PASSWORD_LOGINS.items():
-            # SCRAM's passwords are told to the running broker.
+            # SCRAM's passwords are set in the running broker.
             users = f' user_{USER}="{PASSWORD}"' if module == PLAIN_LOGIN else ""
             config = f"{module} required{users};"
             found[f"listener.name.{listener}.{mechanism.lower()}.sasl.jaas.config"] = config
@@ -104,7 +104,7 @@ def protocols() -> str:
 
 
 def add_user(client_config: Mapping[str, str | int], timeout_s: float = 30.0) -> None:
-    """Tells a broker the user's password for SCRAM, by its open listener."""
+    """Sets the user's password for SCRAM in a broker, by its open listener."""
     from confluent_kafka.admin import (  # type: ignore[attr-defined]  # noqa: PLC0415 - most brokers need none of it
         AdminClient,
         ScramCredentialInfo,
@@ -144,7 +144,7 @@ def _make_certificates(folder: Path) -> None:
     authority_key = ec.generate_private_key(ec.SECP256R1())
     authority = _certificate("rivermouth dev kafka", authority_key, None, authority_key)
     (folder / "ca.pem").write_text(pem(authority), encoding="ascii")
-    # The client's last: it tells that all are there.
+    # The client's last: if it is there, all are there.
     for name in ("broker", "client"):
         key = ec.generate_private_key(ec.SECP256R1())
         file = folder / f"{name}.pem"

@@ -64,7 +64,7 @@ class DevServer:
         port: Where it answers.
         pid: Of its process.
         data_dir: The folder of its data, its configuration and its log.
-        log: The file with everything that the process said.
+        log: The file with everything that the process printed.
     """
 
     def __init__(self, kind: Kind, port: int, data_dir: Path | None, prepare: Callable[[Path], list[str]]) -> None:
@@ -90,7 +90,7 @@ class DevServer:
         return self._process.server.poll() is None
 
     def check(self) -> None:
-        """Nothing, while the process lives.
+        """Checks that the process still runs.
 
         Raises:
             DevServerFailed: It ended by itself.

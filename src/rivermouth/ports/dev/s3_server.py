@@ -144,7 +144,7 @@ def _arguments(folder: Path, port: int, others: Sequence[int]) -> list[str]:
         "s3.config": folder / "identities.json",
         # As S3 has it.
         "s3.autoCreateBucket": "false",
-        # Services beside S3, which would listen too.
+        # Services other than S3, which would listen too.
         "s3.port.iceberg": 0,
         "s3.port.lance": 0,
         "s3.iam": "false",

@@ -26,7 +26,7 @@ def append_onto(
     alone: bool = False,
     by_footers: bool = False,
 ) -> bool:
-    """What Delta's writer does, in its own steps but one; False, and nothing done, if the table stands elsewhere.
+    """What Delta's writer does, in its own steps but one; False, and nothing done, if the table is at another version.
 
     Appends that come first are let pass. Where it shall be ``alone``, each commit of an application that has a number
     in the table is a conflict, and so are rows that were added or removed. The metadata of a counted one is made once
@@ -63,7 +63,7 @@ def append_onto(
 
 
 def _writer(rows: DataFrame, log: Any, mode: Any, settings: dict[str, str]) -> Any:
-    """Delta's writer of these rows: it writes files and tells the actions that add them."""
+    """Delta's writer of these rows: it writes files and returns the actions that add them."""
     spark = rows.sparkSession
     to_scala, (none, _some) = jvm(spark).PythonUtils, _options(spark)
     no_settings = to_scala.toScalaMap({})

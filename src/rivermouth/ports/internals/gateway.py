@@ -22,7 +22,7 @@ def context_is_active() -> bool:
 
 
 def launches() -> bool:
-    """Whether a session would start a JVM: none is there, nor is this process told of one, as by spark-submit."""
+    """Whether a session would start a JVM: none is there, and the environment names none, as spark-submit does."""
     return SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ
 
 

@@ -20,7 +20,7 @@ def takes(rows: DataFrame, location: str, version: int) -> bool:
     """Whether ``rows`` can be added to the table at ``version`` by a file and a commit, and nothing else.
 
     Not to a table with partitions, mapped columns, constraints, row ids, VARIANT, or a property or a feature that is
-    not known to leave its files alone; and not if Parquet's footers do not tell all of its statistics.
+    not known to leave its files alone; and not if Parquet's footers do not have all of its statistics.
 
     Args:
         rows: In the table's columns.
@@ -68,7 +68,7 @@ class PartedFiles:
             transaction: The number and the metadata of the commit.
 
         Returns:
-            False, and nothing is done, if the table stands elsewhere by now, or another is in its place.
+            False, and nothing is done, if the table is at another version by now, or another table is in its place.
 
         Guarantees:
             Of two at once with one number one is refused. Stopped half-way: no commit.

@@ -1,4 +1,4 @@
-"""Rows that are counted while another action carries them on."""
+"""Rows that are counted while another action processes them."""
 
 from __future__ import annotations
 
@@ -73,18 +73,18 @@ class _Sums:
 
 
 class Observed:
-    """Rows with aggregates over them, which are taken in the one action that follows.
+    """Rows with aggregates over them, which are computed in the one action that follows.
 
-    Spark's ``observe`` stands between two stages of generated code and lays out each row in full there. Here rows are
+    Spark's ``observe`` separates two stages of generated code and writes each row in full between them. Here rows are
     counted within the generated code. For more conditions than a number has bits, and over sources that apply Spark's
-    filters themselves, it is ``observe`` after all.
+    filters themselves, ``observe`` is used all the same.
 
     Args:
         rows: A frame.
         aggregates: What to count, by name; of each kind but ``count_if`` at most one.
 
     Attributes:
-        rows: The same rows, to be carried on by exactly one action: each further one would count again.
+        rows: The same rows, to be processed by exactly one action: each further one would count again.
     """
 
     def __init__(self, rows: DataFrame, aggregates: dict[str, Aggregate]) -> None:
@@ -149,7 +149,7 @@ class ObservedEach:
         aggregates: What to count, by name; as of ``Observed``, and of conditions at most 63.
 
     Attributes:
-        rows: The same rows, to be carried on by exactly one action.
+        rows: The same rows, to be processed by exactly one action.
     """
 
     def __init__(self, rows: DataFrame, number: str, count: int, aggregates: dict[str, Aggregate]) -> None:

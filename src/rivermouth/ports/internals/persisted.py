@@ -1,4 +1,4 @@
-"""Frames that are computed once and then stand ready, until nobody needs them."""
+"""Frames that are computed once and kept until they are not needed any more."""
 
 from __future__ import annotations
 

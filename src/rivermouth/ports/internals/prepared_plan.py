@@ -1,4 +1,4 @@
-"""Frames that Spark analyses once and that then stand ready for one batch's rows after the other."""
+"""Frames that Spark analyses once, and that are then used for the rows of one batch after the other."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def planned(rows: DataFrame) -> DataFrame:
 class Prepared:
     """What a function makes of rows, as a prepared statement: Spark analyses it for the first rows alone.
 
-    To build and to analyse the frames of a batch takes longer than to carry a hundred records. They are built anew
-    for all rows where Spark settles something when it analyses them (the seed of ``rand()``, the files of another
+    To build and to analyse the frames of a batch takes longer than to process a hundred records. They are built again
+    for each batch where Spark fixes something when it analyses them (the seed of ``rand()``, the files of another
     table).
 
     Args:
         build: A frame to a frame. It is called over a frame without rows.
-        lasts: False where Spark's parser settles something in it: ``DATE 'today'``.
+        lasts: False where Spark's parser fixes something in it: ``DATE 'today'``.
 
     Attributes:
         lasts: Whether what was analysed is used again.
@@ -43,7 +43,7 @@ class Prepared:
         self._build = build
         self._java: Any = None
         self.lasts = lasts
-        # Stand-ins with what was made of them; few, for rows come in few shapes.
+        # Empty frames with what was made of them; few, because rows come in few shapes.
         self._made: list[tuple[DataFrame, DataFrame]] = []
 
     def over(self, rows: DataFrame) -> DataFrame:

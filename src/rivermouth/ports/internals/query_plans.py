@@ -113,7 +113,7 @@ def count_parts(frame: DataFrame, alias: str) -> int:
 
 
 def part_of_batch(spark: SparkSession, query: StreamingQuery, alias: str) -> DataFrame:
-    """The rows below an alias in the batch that the query carries now, as a batch frame.
+    """The rows below an alias in the batch that the query processes now, as a batch frame.
 
     Args:
         spark: The session of the batch's frame.
@@ -132,7 +132,7 @@ def part_of_batch(spark: SparkSession, query: StreamingQuery, alias: str) -> Dat
 
 
 def missing_files(spark: SparkSession, query: StreamingQuery) -> list[str]:
-    """Files of the batch that a query carries now that were planned and are not there; Spark leaves them out.
+    """Files of the batch that a query processes now that were planned and are not there; Spark leaves them out.
 
     Those of sources with ``ignoreMissingFiles`` are not among them.
 
@@ -166,7 +166,7 @@ def state_operators(frame: DataFrame) -> tuple[StateOperator, ...]:
 
 def late_rows(query: StreamingQuery) -> int:
     """How many rows the watermark has left out in the batch that a query runs, as far as its tasks have ended."""
-    execution = query._jsq.streamingQuery().lastExecution()  # noqa: SLF001 - Spark tells it only after the batch
+    execution = query._jsq.streamingQuery().lastExecution()  # noqa: SLF001 - Spark reports it only after the batch
     return 0 if execution is None else sum(_late(execution.executedPlan()))
 
 

@@ -65,7 +65,7 @@ def keep_classes(spark: SparkSession) -> None:
 
 
 def forget_sources(spark: SparkSession, schemes: Collection[str]) -> None:
-    """Forgets from which file each of Hadoop's settings came. Only its own dump of the settings would tell.
+    """Forgets from which file each of Hadoop's settings came. Only Hadoop's own dump of the settings shows it.
 
     Spark sends all settings, more than a thousand, with every task that reads or writes files, and Hadoop compresses
     the sources of each of them by itself. Of a plain append of ten rows that takes more than half of the time

@@ -1,4 +1,4 @@
-"""What Spark is at now, as its status store tells it: cheap enough to be asked a few times a second."""
+"""What Spark is at now, as its status store has it: cheap enough to be asked a few times a second."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Work:
     """The stages that are running.
 
     Attributes:
-        records: Records that they have read; a task tells it at its end, and with each heartbeat of its executor.
+        records: Records that they have read; a task reports it at its end, and with each heartbeat of its executor.
         done: Tasks that have ended.
         tasks: All tasks.
     """
@@ -36,6 +36,6 @@ def at_work() -> Work | None:
             done=sum(each.numCompleteTasks() for each in found),
             tasks=sum(each.numTasks() for each in found),
         )
-    except Exception:  # noqa: BLE001 - a JVM that is gone, or is just being ended, has nothing to tell
+    except Exception:  # noqa: BLE001 - a JVM that is gone, or is just being ended, has nothing to report
         return None
     return work if work.tasks else None

@@ -26,7 +26,7 @@ class TaskMetrics:
         task_peak_bytes: Execution memory of the task that had the most: what it sorted, joined and aggregated in.
         spilled_bytes: What did not fit into memory and went to the workers' disks, of all tasks together.
 
-    Both are None where Spark is too busy to tell.
+    Both are None where Spark is too busy to report them.
     """
 
     task_peak_bytes: int | None = None
@@ -35,7 +35,7 @@ class TaskMetrics:
 
 @contextmanager
 def spent(spark: SparkSession) -> Iterator[TaskMetrics]:
-    """Counts what the jobs of the calling thread need; the figures stand in what is yielded once the block is left."""
+    """Counts what the jobs of the calling thread need; what is yielded has the figures once the block is left."""
     found = TaskMetrics()
     java = java_class(spark, "rivermouth.internals.plan.TaskTotals")
     context, tag = spark.sparkContext, f"rivermouth-{uuid.uuid4()}"

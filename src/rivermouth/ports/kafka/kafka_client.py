@@ -1,6 +1,6 @@
 """The handle on a Kafka cluster: requests within a bound, and Kafka's errors as ours.
 
-librdkafka retries for ever and tells of refused credentials only beside the request that waits for them.
+librdkafka retries for ever and reports refused credentials by a callback, not as the answer of the request that waits.
 Here a request ends: with its answer, with a refusal as soon as one is known, or at the bound.
 """
 
@@ -112,7 +112,7 @@ class KafkaClient:
 
         Raises:
             KafkaOptionRefused: librdkafka does not take one of the options.
-            TokenNotMade: There are no credentials of which to make a token for IAM.
+            TokenNotMade: There are no credentials for a token of IAM.
         """
         with self._lock:
             if self._admin is None:

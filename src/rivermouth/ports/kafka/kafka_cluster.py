@@ -139,7 +139,7 @@ class Kafka:
 
         Raises:
             BrokerUnreachable: No answer in time.
-            KafkaRefused: The broker does not tell this client.
+            KafkaRefused: The broker refuses the request of this client.
         """
         request = f"the cleanup policy of {listed(names)}"
         futures = self._client.admin.describe_configs(
@@ -161,7 +161,7 @@ class Kafka:
 
         Raises:
             BrokerUnreachable: No answer in time.
-            KafkaRefused: The broker does not tell this client.
+            KafkaRefused: The broker refuses the request of this client.
         """
         return list_offsets(self._client, topics, OffsetSpec.earliest(), self._isolation)  # type: ignore[no-untyped-call]
 
@@ -176,7 +176,7 @@ class Kafka:
 
         Raises:
             BrokerUnreachable: No answer in time.
-            KafkaRefused: The broker does not tell this client.
+            KafkaRefused: The broker refuses the request of this client.
         """
         return list_offsets(self._client, topics, OffsetSpec.latest(), isolation or self._isolation)  # type: ignore[no-untyped-call]
 
@@ -185,7 +185,7 @@ class Kafka:
 
         Raises:
             BrokerUnreachable: No answer in time.
-            KafkaRefused: The broker does not tell this client.
+            KafkaRefused: The broker refuses the request of this client.
         """
         found = self.first_at(topics, timestamp_ms)
         if all(partition in found[name] for name, topic in topics.items() for partition in topic.partitions):
@@ -207,7 +207,7 @@ class Kafka:
         return read_windows(self._client, self._isolation, windows)
 
     def weight(self, ranges: Ranges) -> None:
-        """None: a broker does not tell."""
+        """None: a broker does not report it."""
 
     # --- consumer groups ---
 
@@ -222,7 +222,7 @@ class Kafka:
         Raises:
             GroupWithoutOffsets: The group has committed nothing for any of these partitions.
             BrokerUnreachable: No answer in time.
-            KafkaRefused: The broker does not tell this client.
+            KafkaRefused: The broker refuses the request of this client.
         """
         found = group_offsets(self._client, group, list(partitions_of(topics)))
         if all(offset < 0 for _topic, _partition, offset in flat_offsets(found)):
@@ -234,8 +234,8 @@ class Kafka:
 
         Guarantees:
             The group is not joined, and members at work in it lose nothing: Kafka refuses the commit while
-            the group has any. Run twice, the same offsets stand there. It is a copy for others to see: the
-            ledger is the truth, so a commit that fails is logged and told, and no reason to stop.
+            the group has any. Run twice: the group has the same offsets. It is a copy for others to see: the
+            ledger is the truth, so a commit that fails is logged and reported, and no reason to stop.
         """
         return commit_offsets(self._client, group, offsets)
 
@@ -253,7 +253,7 @@ class Kafka:
             OffsetsOutOfRange: A given or committed offset is not, or no longer, in Kafka; it is never moved.
             GroupWithoutOffsets: The group to take over has committed nothing.
             BrokerUnreachable: No answer in time.
-            KafkaRefused: The broker does not tell this client.
+            KafkaRefused: The broker refuses the request of this client.
         """
         start = flow.starting_offsets
         if start.kind == "latest":
@@ -281,7 +281,7 @@ class Kafka:
             PartitionMissing: Offsets are given for a partition that the topic does not have.
             OffsetsOutOfRange: A given offset is before the beginning, or behind what can be read by now.
             BrokerUnreachable: No answer in time.
-            KafkaRefused: The broker does not tell this client.
+            KafkaRefused: The broker refuses the request of this client.
         """
         ending = flow.ending_offsets
         if ending is not None and ending.timestamp is not None:

@@ -21,7 +21,7 @@ _ISOLATION: Final = "isolation.level"
 
 
 class KafkaEnds:
-    """Asks clusters where topics end: for each set of options and topics once, whoever asks.
+    """Asks clusters where topics end, once for each set of options and topics; all callers share the answer.
 
     Args:
         spark: A session.

@@ -29,7 +29,7 @@ def group_offsets(client: KafkaClient, group: str, partitions: list[TopicPartiti
 
     Raises:
         BrokerUnreachable: No answer in time.
-        KafkaRefused: The broker does not tell this client.
+        KafkaRefused: The broker refuses the request of this client.
     """
     request = f"the offsets of consumer group {group!r}"
     deadline = time.monotonic() + client.timeout_s
@@ -60,7 +60,7 @@ def _listed(
 
 
 def commit_offsets(client: KafkaClient, group: str, offsets: Offsets) -> GroupCommit:
-    """Commits ``offsets`` to a group that has no members; a failure is logged and told, never raised."""
+    """Commits ``offsets`` to a group that has no members; a failure is logged and reported, never raised."""
     parts = [TopicPartition(topic, partition, offset) for topic, partition, offset in flat_offsets(offsets)]
     if not parts:
         return GroupCommit(group, committed=True)

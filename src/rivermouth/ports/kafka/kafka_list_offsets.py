@@ -32,7 +32,7 @@ _MOVING: Final = frozenset(
 )
 _MOVING_WAIT_S: Final = 0.02
 HINTED_TOPICS: Final = 10
-"""So many topics are named in an error or a hint."""
+"""The greatest number of topics that an error or a hint names."""
 
 
 def list_offsets(client: KafkaClient, topics: Mapping[str, Topic], spec: OffsetSpec, isolation: str) -> Offsets:
@@ -46,7 +46,7 @@ def list_offsets(client: KafkaClient, topics: Mapping[str, Topic], spec: OffsetS
 
     Raises:
         BrokerUnreachable: No answer in time.
-        KafkaRefused: The broker does not tell this client.
+        KafkaRefused: The broker refuses the request of this client.
     """
     if not topics:
         return {}

@@ -117,7 +117,7 @@ def _spoken(connection: socket.socket) -> Kind:
 
 
 def _speaks_tls(host: str, port: int, timeout_s: float) -> bool:
-    """Whether it answers the first word of TLS, be it with a refusal; no certificate is judged."""
+    """Whether it answers the first message of TLS, if only with a refusal; no certificate is checked."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:

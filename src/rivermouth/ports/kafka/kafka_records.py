@@ -42,7 +42,7 @@ def frame(spark: SparkSession, options: Mapping[str, str], ranges: Ranges, tasks
         spark: Any session.
         options: Of Kafka's Java client.
         ranges: What to read; not empty.
-        tasks: In how many parts each partition is read, if it is said.
+        tasks: In how many parts each partition is read, if it is given.
     """
     client = jvm(spark).java.util.HashMap()
     for name, value in options.items():

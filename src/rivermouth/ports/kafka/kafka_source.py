@@ -51,9 +51,9 @@ class KafkaSource:
 
     Attributes:
         bootstrap_servers: ``host:port``, several are separated by commas.
-        options: Client options without a ``kafka.`` prefix, resolved and judged.
+        options: Client options without a ``kafka.`` prefix, resolved and checked.
         headers: Whether frames have a ``headers`` column.
-        min_partitions: At least so many tasks read a frame.
+        min_partitions: The least number of tasks that read a frame.
         group_id: Under which Spark keeps the consumers of frames of ranges. One for all frames of a source: with
             one each, as Spark would have it, no frame finds the consumers of the one before, and what Spark
             keeps of them grows with every frame. Nothing is ever committed to it.
@@ -71,10 +71,10 @@ class KafkaSource:
     _overflowing: Offsets = field(default_factory=dict, repr=False, compare=False)
 
     def check_login(self, spark: SparkSession) -> None:
-        """Nothing, if the session has the class by which its client logs in.
+        """Checks that the session has the class by which its client logs in.
 
         Raises:
-            MskJarMissing: It is Amazon's, and the session does not have it.
+            MskJarMissing: The class is Amazon's, and the session does not have it.
         """
         if self.options.get("sasl.mechanism") != IAM_MECHANISM:
             return
@@ -82,7 +82,7 @@ class KafkaSource:
             raise MskJarMissing(package=_IAM_PACKAGE)
 
     def with_new_consumers(self) -> Self:
-        """The same source, but its next frame makes its consumers anew: one that failed may go on failing.
+        """The same source, but its next frame makes new consumers: one that failed may go on failing.
 
         What was known of timestamps is asked again.
         """

@@ -278,7 +278,7 @@ class KafkaTransactions:
         """Commits what was sent, and the text of its ledger entry.
 
         Raises:
-            RivermouthError: As ``send``. Whether it was committed, the next ``newest_entry`` of a new producer tells.
+            RivermouthError: As ``send``. The next ``newest_entry`` of a new producer shows whether it was committed.
 
         Guarantees:
             Stopped half-way: the transaction is there with its entry, or nothing of it.

@@ -57,7 +57,7 @@ class BatchEnds:
         """From now on no record is planned that comes later."""
         for name in self._options.streams:
             self._stream(name)
-        self._until_ms = self._now_ms() + _SECOND_MS  # Kinesis tells whole seconds
+        self._until_ms = self._now_ms() + _SECOND_MS  # Kinesis reports whole seconds
 
     def beginning(self) -> Positions:
         """Where a query begins that has read nothing.

@@ -111,7 +111,7 @@ class KinesisStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return start if end is before else to_body(end)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """One for each shard of which the batch reads something."""
+        """One for each shard that the batch reads."""
         before, after = from_body(start), from_body(end)
         return [
             InputPartition(

@@ -61,7 +61,7 @@ class KinesisClient:
 
     Args:
         options: Of the query.
-        where: Of which machine it is said that boto3 is missing, for messages.
+        where: The machine on which boto3 is missing, for messages.
 
     Raises:
         KinesisClientMissing: boto3 is not installed.

@@ -185,7 +185,7 @@ def last(
 
 
 def check_whole(client: KinesisClient, found: FoundStream, shard: str, position: ShardPosition) -> None:
-    """Nothing, if Kinesis still has all records of a shard behind a position.
+    """Checks that Kinesis still has all records of a shard after a position.
 
     Raises:
         KinesisDataLost: It may have deleted some.
@@ -208,7 +208,7 @@ def check_whole(client: KinesisClient, found: FoundStream, shard: str, position:
 
 
 def retention_text(hours: int) -> str:
-    """So many hours, in days where they are whole ones."""
+    """A number of hours as text, in days where they are whole ones."""
     days, rest = divmod(hours, HOURS_A_DAY)
     number, unit = (hours, "hour") if rest else (days, "day")
     return f"{number} {unit}" + ("" if number == 1 else "s")

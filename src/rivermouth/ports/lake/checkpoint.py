@@ -43,7 +43,7 @@ class Checkpoint:
     decided: int = 0
 
     def agrees_with(self, entry: Entry) -> bool:
-        """Whether a query with this checkpoint goes on where the ledger stands."""
+        """Whether a query with this checkpoint goes on at the ledger's position."""
         # Since a decision the same offsets may be other records than those that were planned.
         return self.decided == entry.decided and entry.next_offsets in (self.committed, self.planned)
 
@@ -56,7 +56,7 @@ class Checkpoints:
         self.location = location.rstrip("/")
 
     def inspect(self, flow: str, table_id: str | None, *, previously: str | None = None) -> Checkpoint:
-        """What lies there, judged file by file; ``table_id`` None where the table's is not known.
+        """What lies there, checked file by file; ``table_id`` None where the table's is not known.
 
         Raises:
             CheckpointForeign: Another flow left its mark there.
@@ -77,7 +77,7 @@ class Checkpoints:
         if metadata is not None and _query_id(metadata) is None:
             return Checkpoint("damaged", detail="metadata holds no id of a query")
         found = self._inspect_batches()
-        # Spark begins no query over batches of which it does not know the query.
+        # Spark begins no query over batches whose query it does not know.
         if metadata is None and (found.planned or found.committed):
             return Checkpoint("damaged", detail="metadata is missing")
         return replace(found, decided=owner.get("decided", 0))
@@ -118,7 +118,7 @@ class Checkpoints:
         return aside
 
     def remove(self) -> None:
-        """Removes it; what it knew stands in the ledger."""
+        """Removes it; the ledger has all that it had."""
         self._files.delete(self.location)
 
     def ranges(self, batch_id: int, next_offsets: Offsets) -> Ranges:

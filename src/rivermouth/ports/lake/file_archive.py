@@ -2,7 +2,7 @@
 
 Files of a batch are written into a folder that readers leave out, moved to their places, and then listed in the
 manifest of the batch, with the ledger entry. Before the first file is moved, all moves and the entry are written down.
-Whoever opens the archive after a crash makes the moves that are missing.
+When the archive is opened after a crash, the moves that are missing are made.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class FileArchive:
         seen = Observation()
         counted = rows.observe(seen, F.count(F.lit(1)).alias("rows"))
         writer = counted.write.format(self._archive.format).options(**self._archive.options)
-        # A store may keep folders of which all files are gone.
+        # A store may keep folders whose files are all gone.
         writer.mode("overwrite").partitionBy(*self._archive.partition_by).save(self._staged)
         self._rows = int(seen.get["rows"])
         return self._rows
@@ -116,7 +116,7 @@ class FileArchive:
         self._files.delete(self._staged)
 
     def close(self) -> None:
-        """Nothing: no file is open."""
+        """Does nothing: no file is open."""
 
     def _complete(self) -> None:
         text = self._files.read(f"{self._staged}/{PLAN}")

@@ -1,7 +1,7 @@
 """What is kept of families in the lake: which topics have a table, and which of them were there at the beginning.
 
 ``_rivermouth/families/<flow>/`` has ``begun.json``, the topics that the first run found, and in ``tables/`` a file for
-each topic whose table was begun. Each is written once and never changed; the truth about progress stands in the tables.
+each topic whose table was begun. Each is written once and never changed; the truth about progress is in the tables.
 """
 
 from __future__ import annotations

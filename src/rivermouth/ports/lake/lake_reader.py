@@ -33,8 +33,8 @@ class LakeReader:
     Several threads may share it.
 
     Args:
-        spark_conf: The project's Spark options: ``spark.hadoop.fs.s3a.*`` name endpoint and credentials, for
-            which the environment and the machine's role stand in as usual.
+        spark_conf: The project's Spark options: ``spark.hadoop.fs.s3a.*`` name endpoint and credentials.
+            Where these are not set, the environment and the machine's role are used as usual.
         timeout_s: Bound on connecting to a store and on each of its answers, in seconds.
     """
 
@@ -168,7 +168,7 @@ class LakeReader:
         self.write(target, source)
 
     def _check_bucket(self, path: str) -> None:
-        """Nothing, if there is a store in which nothing was found; a slip of the pen is not an empty lake."""
+        """Raises LakeNotReadable if there is no such bucket: a misspelt name must not look like an empty lake."""
         from pyarrow.fs import FileType  # noqa: PLC0415 - a local lake never pays for this import
 
         bucket = urlparse(path).netloc
@@ -200,7 +200,7 @@ def _file_system(path: str, spark_conf: Mapping[str, str], timeout_s: float) -> 
 
     if urlparse(path).scheme != "s3a":
         return fs.FileSystem.from_uri(path)[0]
-    # Each word may be said for one bucket, which then wins.
+    # Each option may be set for one bucket, which then wins.
     bucket = f"{_S3}bucket.{urlparse(path).netloc}."
     said = ChainMap(_below(bucket, spark_conf), _below(_S3, spark_conf))
     words: dict[str, Any] = {ours: said[theirs] for theirs, ours in _S3_WORDS.items() if theirs in said}

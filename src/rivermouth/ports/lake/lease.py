@@ -44,7 +44,7 @@ class Holder:
         owner: A random mark of this holding.
         host: Name of the machine.
         pid: Process id there.
-        started: Start time of that process, so that a reused pid is told apart; empty where unknown.
+        started: Start time of that process, by which a reused pid is recognized; empty where unknown.
         renewed_at: Seconds since the epoch, by the holder's clock.
     """
 
@@ -80,8 +80,8 @@ class Lease:
         path: Of the lease.
         flow: Named in errors.
         table: Likewise.
-        pause: Waits so many seconds; says True if there is to be no more waiting.
-        say: Gets a word before somebody elsewhere is waited for.
+        pause: Waits for a number of seconds; returns True if there is to be no more waiting.
+        say: Gets a message before a holder on another machine is waited for.
 
     Guarantees:
         Of two processes that enter at once one gets it. A holder that was killed is replaced at once on its
@@ -134,7 +134,7 @@ class Lease:
                 self._files.delete(self._path)
 
     def check(self) -> None:
-        """Nothing, if this process still holds the lease.
+        """Checks that this process still holds the lease.
 
         Raises:
             LeaseLost: Another process took it over.
@@ -207,7 +207,7 @@ class Lease:
 
     def _renew(self) -> None:
         while not self._ended.wait(RENEWAL_S):
-            # A lake that is away for a moment is tried again; for longer, the lease expires, and ``check`` tells.
+            # A lake that is away for a moment is tried again; for longer, the lease expires, and ``check`` raises.
             with contextlib.suppress(LakeNotReadable, LakeNotWritable, Py4JError, OSError):
                 holder = read_holder(self._files, self._path)
                 if holder is None or holder.owner != self._owner:

@@ -19,7 +19,7 @@ def served_by(path: Path) -> str | None:
     """The program that serves the folder at ``path``, as the kernel calls it: ``fuse.s3fs``; None for a disk.
 
     s3fs, gcsfuse, blobfuse, rclone and mountpoint-s3 are such programs, and so is what serves ``/Volumes`` and
-    ``/dbfs`` on Databricks. Where the system does not tell its mounts (it is not Linux), None.
+    ``/dbfs`` on Databricks. Where the system does not list its mounts (it is not Linux), None.
 
     Args:
         path: Absolute; it need not be there.

@@ -35,7 +35,7 @@ class FoundCheckpoint:
         planned: The last batch whose offsets are written; -1 before the first.
         committed: The last batch that Spark calls done; -1 before the first.
         detail: What is damaged.
-        follows: The attempt of the ledger entry of which the checkpoint was made; None of one that Spark began.
+        follows: The attempt of the ledger entry from which the checkpoint was made; None of one that Spark began.
         repeats: The batch that brings the rows of that entry again, for its dead letters; None where none does.
     """
 
@@ -159,7 +159,7 @@ class QueryCheckpoint:
         return True
 
     def claim(self, owner: str, follows: str | None = None, repeats: int | None = None) -> None:
-        """Leaves the mark of a flow, of the ledger entry of which the checkpoint was made, and of its repetition."""
+        """Leaves the mark of a flow, of the ledger entry from which the checkpoint was made, and of its repetition."""
         body = {"flow": owner, "follows": follows, "repeats": repeats}
         self._files.write(f"{self.location}/{_OWNER_FILE}", json.dumps(body))
 

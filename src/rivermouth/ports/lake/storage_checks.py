@@ -27,14 +27,14 @@ _DATABRICKS: Final = "DATABRICKS_RUNTIME_VERSION"
 
 
 def check_fenced(spark: SparkSession, places: FlowPlaces) -> None:
-    """Nothing, if of two who make one file where a flow writes only one succeeds, and Delta makes its commits so.
+    """Checks that the flow's stores create a file for only one of two writers, and that Delta commits in that way.
 
     Args:
         spark: The session that will write.
         places: The flow's; each store among them is tried once, a local disk is not.
 
     Raises:
-        LakeNotFenced: The store overwrites what it was told not to, or Delta would not tell it.
+        LakeNotFenced: The store does not do conditional writes, or Delta would not use them.
         LakeNotWritable: The store takes no file of ours.
         PlaceAmbiguous: A place is on this machine, and this Spark would look for it elsewhere.
 
@@ -74,7 +74,7 @@ def _has_log_store(spark: SparkSession) -> bool:
 
 
 def _is_conditional(spark: SparkSession, place: str) -> bool:
-    # Beside the place: Delta makes no table in a folder in which something is.
+    # Not in the place itself: Delta makes no table in a folder in which something is.
     folder = place.rpartition("/")[0]
     probe, files = f"{folder}/_rivermouth-probe-{uuid.uuid4().hex}", files_for(place, spark)
     try:
@@ -84,7 +84,7 @@ def _is_conditional(spark: SparkSession, place: str) -> bool:
     except Py4JJavaError as error:
         raise LakeNotWritable(lake=folder, detail=first_line(error), fix=_leave(folder)) from error
     finally:
-        # Whoever may not delete here, or has no classes for it, leaves it.
+        # It stays if this process may not delete here, or has no classes for it.
         with contextlib.suppress(LakeNotWritable, Py4JJavaError):
             files.delete(probe)
 
@@ -98,7 +98,7 @@ def _leave(folder: str) -> str:
 
 
 def check_same_place(spark: SparkSession, places: FlowPlaces) -> None:
-    """Nothing, if the tables and the checkpoint lie where Python and this Spark both look for them.
+    """Checks that the tables and the checkpoint lie where Python and this Spark both look for them.
 
     Raises:
         PlaceAmbiguous: A place is on this machine, and this Spark would look for it elsewhere.
@@ -107,7 +107,7 @@ def check_same_place(spark: SparkSession, places: FlowPlaces) -> None:
 
 
 def check_place(spark: SparkSession, flow: str, *places: str) -> None:
-    """Nothing, if Python and this Spark look for these places of a flow on the same machine.
+    """Checks that Python and this Spark look for these places of a flow on the same machine.
 
     Raises:
         PlaceAmbiguous: A place is on this machine, and this Spark would look for it elsewhere.

@@ -1,4 +1,4 @@
-"""What a flow reads, as the engine sees it: a Kafka cluster, or a table that stands in for one.
+"""What a flow reads, as the engine sees it: a Kafka cluster, or a table in its place.
 
 Offset vectors are ``{topic: {partition: offset}}`` with concrete offsets, as in the ledger.
 """
@@ -42,7 +42,7 @@ class OffsetSource(Protocol):
         """
 
     def offsets_at(self, topics: Mapping[str, Topic], timestamp_ms: int) -> Offsets | None:
-        """The first offset at or after a time, of each partition, its end if there is none; None if nobody knows."""
+        """The first offset at or after a time, of each partition, its end if there is none; None if it is not known."""
 
     def resolve_starting(self, flow: Flow, topics: Mapping[str, Topic]) -> Offsets:
         """A concrete first offset for every partition of ``topics``, as ``flow.starting_offsets`` says."""
@@ -54,7 +54,7 @@ class OffsetSource(Protocol):
         """The records of ``windows``, one window a partition; of each partition in the order of their offsets."""
 
     def weight(self, ranges: Ranges) -> tuple[int, int] | None:
-        """Records of ``ranges`` and the bytes of their keys and values; None where only reading them would tell."""
+        """Records of ``ranges`` and the bytes of their keys and values; None if they would have to be read for it."""
 
     def commit(self, group: str, offsets: Offsets) -> GroupCommit:
         """Commits progress to a consumer group; says what became of it."""

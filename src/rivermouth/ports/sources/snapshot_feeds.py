@@ -31,7 +31,7 @@ class Feed(Protocol):
     """Snapshots by their versions."""
 
     def identity(self) -> str | None:
-        """What tells it from another one of its name; None where nobody knows."""
+        """What identifies it among others of the same name; None where that is not known."""
 
     def versions(self) -> list[int]:
         """Those that can be read, ascending."""

@@ -27,13 +27,13 @@ _EMPTY = "topic string, partition int, offset bigint, timestamp timestamp, times
 
 
 class SnapshotSource:
-    """Snapshots as Kafka's records. Implements ``Topics`` and ``Records``.
+    """Snapshots as Kafka's records. Implements ``OffsetSource`` and ``RecordSource``.
 
     Args:
         place: Where they lie.
         files: Lists and reads small files there.
         reader: Name of the flow that reads them, for errors.
-        spark: Any session; without one nothing but versions is told.
+        spark: Any session; without one only versions can be read.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class SnapshotSource:
         return {name: {0: self._feed.beginning()} for name in topics}
 
     def end_offsets(self, topics: Mapping[str, Topic], isolation: Isolation | None = None) -> Offsets:
-        """The one behind the last version that is there; without end where only a log that was cut would tell."""
+        """The offset after the last version that is there; with ``read_uncommitted`` there is no end."""
         if isolation == "read_uncommitted":
             return {name: {0: 2**63 - 1} for name in topics}
         versions = self._feed.versions()
@@ -104,7 +104,7 @@ class SnapshotSource:
             for row in rows.orderBy("offset").limit(each.records).toLocalIterator():
                 yield Record(row.topic, row.partition, row.offset, None, bytes(row.value))
 
-    def weight(self, ranges: Ranges) -> tuple[int, int] | None:  # noqa: ARG002 - only reading them would tell
+    def weight(self, ranges: Ranges) -> tuple[int, int] | None:  # noqa: ARG002 - they would have to be read for it
         """None."""
         return None
 

@@ -1,7 +1,7 @@
 """The table of another flow in the place of Kafka: the same topics, partitions and offsets, for as long as it has them.
 
 A raw flow keeps keys, values and coordinates as they were, and its ledger says which of Kafka's offsets its table
-holds. So whoever reads the table needs no other words than for Kafka itself, and keeps a ledger by Kafka's offsets.
+holds. So a reader of the table is configured as for Kafka itself, and keeps a ledger by Kafka's offsets.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _Seen:
 
 
 class TableSource:
-    """A table that stands in for Kafka, as its ledger tells of it. Implements ``Topics`` and ``Records``.
+    """A table that is read in the place of Kafka, by its ledger. Implements ``OffsetSource`` and ``RecordSource``.
 
     Each look at the topics finds the table's newest version, and frames are of that version: what comes to the table
     later, or is done to it, is for the next look.
@@ -59,7 +59,7 @@ class TableSource:
         source: The table, and the flow that writes it.
         files: Where it lies.
         reader: Name of the flow that reads it, for errors.
-        spark: Any session; without one a table whose log was cleaned tells nothing.
+        spark: Any session; without one a table whose log was cleaned cannot be read.
     """
 
     def __init__(
@@ -83,8 +83,8 @@ class TableSource:
 
         Raises:
             SourceNotMade: There is no table yet.
-            SourceUnfit: It cannot stand in for Kafka.
-            LedgerVoid: Others changed it, and nobody has decided yet what becomes of its flow.
+            SourceUnfit: It cannot be read in the place of Kafka.
+            LedgerVoid: Others changed it, and it is not decided yet what becomes of its flow.
             RivermouthError: What else is wrong with its ledger.
         """
         return _topics(self._look().entry)
@@ -106,7 +106,7 @@ class TableSource:
         """The first offset of each partition that the table does not have.
 
         With ``read_uncommitted`` there is no end: what the table lacks, because its flow is behind or reads again, may
-        come, and no look at it tells a log that was cut.
+        come, and the table does not show whether Kafka's log was cut.
         """
         ends = _of(self._known().entry.next_offsets, topics)
         if isolation != "read_uncommitted":
@@ -114,7 +114,7 @@ class TableSource:
         return {topic: dict.fromkeys(parts, _NEVER_CUT) for topic, parts in ends.items()}
 
     def offsets_at(self, topics: Mapping[str, Topic], timestamp_ms: int) -> Offsets | None:  # noqa: ARG002
-        """None: the log of a table does not tell times of records."""
+        """None: the log of a table has no times of records."""
         return None
 
     def resolve_starting(self, flow: Flow, topics: Mapping[str, Topic]) -> Offsets:
@@ -159,7 +159,7 @@ class TableSource:
             middle = min(each.end, each.start + each.records)
             near.setdefault(each.topic, {})[each.partition] = (each.start, middle)
             far.setdefault(each.topic, {})[each.partition] = (middle, each.end)
-        # A table of which every offset has its row is read no further. Behind gaps the next rows count.
+        # A table that has a row for every offset is read no further. After gaps the next rows are read.
         for ranges in (near, far):
             wanted = {
                 topic: found
@@ -222,10 +222,10 @@ class TableSource:
 
     @staticmethod
     def parted(sources: Sequence[TableSource], spark: SparkSession, ranges: Ranges, number: str) -> DataFrame:
-        """As ``batch`` the rows of several readers of one table, none of which has a row of another's.
+        """As ``batch``, the rows of several readers of one table; no row is of two readers.
 
-        A column more says in an int whose each row is: its place among ``sources``. Read is the table as the first of
-        them has seen it.
+        A further column, an int, has the reader of each row: its place among ``sources``. The table is read as the
+        first of them has seen it.
 
         Raises:
             SourceBehind: As ``batch``.
@@ -272,7 +272,7 @@ class TableSource:
         if not versions:
             places, owner = self._source.places, self._source.flow.name
             raise SourceNotMade(flow=self._reader, table=places.full_name, owner=owner, option=places.option)
-        # Before the ledger is read, which judges what others did up to its own look, and so up to this version.
+        # Before the ledger is read: it checks what others did up to its own look, and so up to this version.
         entry = self._position().entry
         self._check_fit(entry)
         self._seen = _Seen(versions[-1], entry, self._begins(entry))
@@ -292,7 +292,7 @@ class TableSource:
             raise self._unfit(f"it has records of topic {topic} from before it was created again or cut", entry)
 
     def _check_holds(self, ranges: Ranges) -> None:
-        """Nothing, if the table has been filled as far as ``ranges`` go: who made it anew is not there yet."""
+        """Raises SourceBehind if the table does not hold all of ``ranges``: a flow that rebuilds it is still behind."""
         ends = self._known().entry.next_offsets
         for topic, partition, _start, end in flat(ranges):
             stands = ends.get(topic, {}).get(partition, 0)
@@ -309,7 +309,7 @@ class TableSource:
                 )
 
     def _begins(self, entry: Entry) -> Offsets:
-        """Where each partition began; a table from before the ledger told it still may have all of its entries."""
+        """Where each partition began; an older table, whose ledger does not name it, may still have all its entries."""
         begins = entry.begins
         unknown = [place for place in flat_offsets(entry.next_offsets) if place[1] not in begins.get(place[0], {})]
         if not unknown:
@@ -338,7 +338,7 @@ def _of(offsets: Offsets, topics: Mapping[str, Topic]) -> Offsets:
 
 
 def _planned(rows: DataFrame) -> DataFrame:
-    # What stands in a table is told without Spark.
+    # What a table holds is found out without Spark.
     from rivermouth.ports.internals.prepared_plan import planned  # noqa: PLC0415
 
     return planned(rows)

@@ -1,4 +1,4 @@
-"""The values of a table's partition column, as the table's log tells them: no file is read, and Spark is not asked."""
+"""The values of a table's partition column, from the table's log: no file is read, and Spark is not asked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class TableValues:
-    """Where a family that is parted by a column of its source finds for which values it stands.
+    """Finds the values of a source's column, for a family that has a flow for each of them.
 
     Args:
         reader: Reads the lake's files.

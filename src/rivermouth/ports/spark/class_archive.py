@@ -48,7 +48,7 @@ def can_be_made() -> bool:
 
 
 def check_java() -> None:
-    """Nothing, if this Java can make an archive.
+    """Checks that this Java can make an archive.
 
     Raises:
         ClassesNotArchived: It cannot.
@@ -99,7 +99,7 @@ def kept() -> Path | None:
 
 def _kept(found: Java) -> Path | None:
     for path in folder().glob(f"{_environment()}-{_content(found)}.*.jsa"):
-        # A JVM crashes on a file that was cut short, and the size in its name tells.
+        # A JVM crashes on a file that was cut short; the size in its name shows whether it was.
         if path.stem.rpartition(".")[2] == str(path.stat().st_size):
             return path
     return None

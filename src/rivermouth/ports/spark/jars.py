@@ -1,4 +1,4 @@
-"""The jars beside Spark's own: locked by sha256, fetched once, never resolved at start-up."""
+"""The jars that Spark does not bring itself: locked by sha256, fetched once, never resolved at start-up."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def classpath(group: str, *, fetch: bool = True) -> list[Path]:
     """The files of a group, in the order of the lock.
 
     Args:
-        group: ``spark`` for what Spark loads, ``s3`` for what it loads beside that where a lake is on ``s3a://``,
+        group: ``spark`` for what Spark loads, ``s3`` for what it also loads where a lake is on ``s3a://``,
             ``broker`` for the development broker, ``compiler`` for ``src/java``, ``drivers`` for the databases that
             the tests read.
         fetch: Whether missing ones may be downloaded.
@@ -122,7 +122,7 @@ def ours() -> Path:
 
 
 def for_spark(schemes: Collection[str] = ()) -> list[Path]:
-    """All that Spark's JVM loads beside its own jars: those of the lock, and ours.
+    """All that Spark's JVM loads in addition to its own jars: those of the lock, and ours.
 
     Args:
         schemes: Of the places that it reads and writes: ``s3a`` brings Hadoop's S3A and the parts of Amazon's SDK.

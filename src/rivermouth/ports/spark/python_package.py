@@ -47,7 +47,7 @@ def add(context: Any, file: Path) -> None:
 
 
 def zipped(name: str, modules: Iterable[tuple[str, Path]]) -> Path:
-    """An archive of modules in the user's cache, whose name tells what is in it.
+    """An archive of modules in the user's cache, whose name has a hash of its content.
 
     Args:
         name: How its name begins.

@@ -107,7 +107,7 @@ def _set_environment(settings: SparkSettings, found: Java) -> None:
         # By default Spark's Python workers run whatever python3 is on PATH.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if session_conf.in_one_jvm(settings.master):
-        # Whoever turns the UI on gets it here alone: it asks for no password.
+        # If the UI is turned on, only this machine reaches it: it asks for no password.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 
@@ -116,17 +116,17 @@ def _built(conf: Mapping[str, str]) -> SparkSession:
     builder = SparkSession.builder
     for key, value in conf.items():
         builder = builder.config(key, value)
-    # It prints every failed analysis, plan and all, to stderr; the error itself is raised and told.
+    # It prints every failed analysis, plan and all, to stderr; the error itself is raised and reported.
     PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
-    # Spark reads most of its SQL settings no sooner than this: a wrong one is told here, with its name.
+    # Spark reads most of its SQL settings no sooner than this: a wrong one is reported here, with its name.
     sessions.read_settings(session)
     return session
 
 
 def _submitted(users: Mapping[str, str], schemes: Collection[str]) -> SparkSession:
-    """The session of a job of spark-submit that has none yet; what was said there wins."""
+    """The session of a job of spark-submit that has none yet; the settings given there win."""
     gateway.connect()  # or SparkConf would not hear of it
     said = SparkConf()
     wanted = {name: session_conf.SETTINGS[name] for name in session_conf.OF_DELTA}
@@ -160,7 +160,7 @@ def _clone(spark: SparkSession, users: Mapping[str, str], schemes: Collection[st
     for name, value in {**ours, **users}.items():
         if known.get(name) == value and not name.startswith("spark.hadoop."):
             continue  # a call of the JVM for each of them takes longer than all that is there
-        # What is said of Hadoop to a context has a prefix, to a session it has none.
+        # Settings of Hadoop have a prefix in a context, and none in a session.
         try:
             clone.conf.set(name.removeprefix("spark.hadoop."), value)
         except AnalysisException:  # the context's, for good
@@ -283,7 +283,7 @@ def _at_the_end_of_the_class_path(files: Sequence[Path]) -> Iterator[None]:
 
 
 def _cause(error: Exception, log: Path | None) -> str:
-    """One line of what went wrong: that of Java where Java said it, in an exception or in its last words."""
+    """One line of what went wrong: that of Java where there is one, in an exception or in its last output."""
     java_error = getattr(error, "java_exception", None)
     text = str(java_error.toString()) if java_error is not None else str(error)
     if isinstance(error, CapturedException):

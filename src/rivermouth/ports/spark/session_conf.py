@@ -53,7 +53,7 @@ _IN_ONE_JVM: Final = re.compile(r"local(\[|$)")
 # HotSpot leaves methods as long as the code of a stage with a dozen columns interpreted.
 _COMPILE_HUGE_METHODS: Final = "-XX:-DontCompileHugeMethods"
 JvmUse = Literal["look", "drain", "follow"]
-"""A JVM that only looks at queries, one that carries what is there and ends, or one that goes on."""
+"""A JVM that only looks at queries, one that processes what is there and ends, or one that goes on."""
 _COMPILER: Final[Mapping[JvmUse, str]] = {
     # Its code runs a few times.
     "look": "-XX:TieredStopAtLevel=1",
@@ -108,8 +108,8 @@ SETTINGS: Final[Mapping[str, str]] = {
 }
 
 OF_FLOWS: Final[Mapping[str, str]] = {
-    # Of the columns of a step so many words are made; those of a flow are long expressions. Where users ask for the
-    # type of a column it would be cut as well.
+    # Spark makes texts of this number of columns in each step of a plan; those of a flow are long expressions. Where
+    # users ask for the type of a column, the text would be cut as well.
     "spark.sql.debug.maxToStringFields": "4",
     # The optimizer would work out what holds for every column, in the square of their number. That helps joins on
     # columns that are mostly null, and no others.
@@ -160,9 +160,9 @@ def new_session_conf(
             "spark.driver.defaultJavaOptions": class_archive.java_options(found),
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
-            # So often a task tells how many records it has read; within one JVM that costs next to nothing.
+            # How often a task reports the number of records it has read; within one JVM that costs next to nothing.
             "spark.executor.heartbeatInterval": "2s",
-            # Delta's VACUUM makes so many tasks, by default ten thousand.
+            # The number of tasks of Delta's VACUUM, by default ten thousand.
             "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(2 * cores),
         }
         if _CATALOG not in users:
@@ -212,7 +212,7 @@ def last_jars(settings: SparkSettings, schemes: Collection[str], users_jars: Seq
     There they leave the archive of classes valid, and Spark's own classes win.
 
     None if the user sets SPARK_DIST_CLASSPATH, or may do so in spark-env.sh: that may bring another Hadoop, and ours
-    stand in front instead.
+    are put in front instead.
     """
     if not in_one_jvm(settings.master) or _user_may_set_dist_class_path():
         return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-# Spark's own readers of a checkpoint's files and what they say of them, and the check of Hadoop's sums beside them.
+# Spark's own readers of a checkpoint's files, their errors, and the error of Hadoop's check of its checksum files.
 _OF_CHECKPOINT: Final = re.compile(
     r"org\.apache\.spark\.sql\.execution\.streaming\."
     r"(?:checkpointing\.|runtime\.(?:StreamMetadata|StreamingQueryCheckpointMetadata))"
@@ -23,7 +23,7 @@ _CAUSE: Final = re.compile(r"^(?:Caused by: )?([\w.$]+(?:Exception|Error|Timeout
 
 
 class _DetachedError(Exception):
-    """Says what it said when it was made to outlast its JVM."""
+    """An error whose text was read from the JVM before that ended."""
 
     words: str
 

@@ -1,4 +1,4 @@
-"""How a project's flows are doing, told without a Spark session; apart from ``operate``, which loads Spark."""
+"""How a project's flows are doing, found without a Spark session; ``run_flows`` loads Spark."""
 
 from __future__ import annotations
 

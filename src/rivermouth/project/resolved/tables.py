@@ -1,4 +1,4 @@
-"""What a door does with the tables of a project, told without a Spark session; see ``look_after`` for the rest."""
+"""What a door does with the tables of a project without a Spark session; see ``commands.maintenance`` for the rest."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def placed(changes: DataFrame, known: DataFrame, order: ChangeOrder) -> DataFram
 
     Args:
         changes: The table's columns, ``__delete`` and ``__sequence``.
-        known: The rows of their keys, as ``position`` returns them.
+        known: The rows of their keys, as ``current_rows`` returns them.
         order: The table's.
     """
     before = Window.partitionBy(*map(names.quoted, (*order.keys, order.topic, order.partition)))
@@ -160,7 +160,7 @@ def merged(
 
     Args:
         found: As ``newest`` returns them, or ``candidates``.
-        known: As ``position`` returns them.
+        known: As ``current_rows`` returns them.
         columns: As ``whole_columns`` returns them.
         order: The table's.
         truncations: What they are older than is gone too.

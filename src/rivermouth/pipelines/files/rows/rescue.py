@@ -41,7 +41,7 @@ def with_text(rows: DataFrame, plan: Plan, pointers: str) -> DataFrame:
 
 
 def joined(first: str, second: str) -> str:
-    """SQL of one JSON object with the members of two, of which each may be null or without members."""
+    """SQL of one JSON object with the members of two; each of the two may be null or without members."""
     one, other = f"nullif({first}, '{{}}')", f"nullif({second}, '{{}}')"
     both = f"concat(substring({one}, 1, char_length({one}) - 1), ',', substring({other}, 2))"
     return f"coalesce({both}, {one}, {other})"

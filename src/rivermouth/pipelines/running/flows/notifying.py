@@ -32,10 +32,10 @@ def is_notifying(sink: Sink | None) -> bool:
 
 
 def check_notifications(sink: Sink, flow: FlowNode, columns: Sequence[str]) -> None:
-    """Nothing, if the sink can send what its templates say.
+    """Checks that the sink can send what its templates say.
 
     Raises:
-        SinkOptionRefused: An option cannot be.
+        SinkOptionRefused: An option has a value that it cannot have.
         SinkColumnsInvalid: A template names a column that the query does not have.
         NotifierMissing: Apprise is not installed.
     """

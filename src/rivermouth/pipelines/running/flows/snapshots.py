@@ -51,7 +51,7 @@ def run_snapshots(loaded: Loaded, node: Node, flow: FlowNode, context: QueryCont
 
         def next_frame(newest: Any = newest, found: list[Any] = found) -> Any:
             found.append(query.function(newest))  # type: ignore[call-arg]
-            # A frame stands for none, so that the workspace has one to look at.
+            # An empty frame where there is none, so that the workspace has one to look at.
             return nothing if found[0] is None else _checked(found[0], flow)[0]
 
         evaluated = loaded.workspace.evaluate(PythonQuery(next_frame, query.conf), context.dataset, flow.at)
@@ -96,7 +96,7 @@ def _merge(flow: FlowNode, run: QueryRun, frame: DataFrame, version: Any) -> Non
 
 
 def _with_mark(frame: DataFrame, version: Any) -> DataFrame:
-    """The rows of a snapshot, and one that stands for the whole: what it does not hold is deleted."""
+    """The rows of a snapshot, and one that marks the whole: what the snapshot does not hold is deleted."""
     ways = {names.DELETE: F.lit(False), names.TRUNCATE: F.lit(False), names.SEQUENCE: version}
     rows = frame.withColumns(ways)
     nothing = [F.lit(None).cast(each.dataType).alias(each.name) for each in frame.schema]

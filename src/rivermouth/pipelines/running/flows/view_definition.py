@@ -45,7 +45,7 @@ def definition_of(
         pipeline: The pipeline.
         evaluated: The query.
         tree: The same as plain values.
-        judged: Nodes that judge its rows by its expectations.
+        judged: Nodes that check its rows by its expectations.
         context: Its flow.
     """
     spark = evaluated.frame.sparkSession
@@ -62,7 +62,7 @@ def _settings(spark: SparkSession) -> dict[str, str | None]:
 
 
 def _code(pipeline: Pipeline) -> str:
-    """A hash of the pipeline's files, and of the modules beside them that were imported."""
+    """A hash of the pipeline's files, and of the imported modules below the pipeline's folder."""
     found = hashlib.sha256()
     for path in sorted({*pipeline.settings.files, *_modules(pipeline.root)}):
         if path.is_file():

@@ -118,7 +118,7 @@ def _sources(loaded: Loaded, tree: PlanNode, locations: Sequence[str], entry: Qu
     found = dict[str, ViewSource]()
     for table in tree.reads():
         found[table.path] = ViewSource(table.version, table.id, entry.sources.get(table.path, -1))
-    for location in locations:  # those that the function of a query reads, and of which its result tells no more
+    for location in locations:  # those that the function of a query reads, and that are not in the plan of its result
         if (path := plain_path(location)) not in found:
             files = loaded.workspace.files_of_lake
             version = (delta_table.commit_versions(files, location) or [-1])[-1]
@@ -139,7 +139,7 @@ def _change(files: LakeFiles, entry: QueryEntry, tree: PlanNode, path: str, sour
 
 
 def _judging(frame: DataFrame, context: QueryContext) -> tuple[PlanNode, ...]:
-    """The nodes that judge the rows of a query by its expectations, without what is below them."""
+    """The nodes that check the rows of a query by its expectations, without what is below them."""
     if not context.expectations:
         return ()
     tree = ViewPlan(row_expectations.route(frame, context.expectations)).tree
