@@ -246,7 +246,7 @@ def check_cdc_flows(target: str, flows: Sequence[FlowNode]) -> None:
     A row of an AUTO CDC target is what the changes of its key come to, and a snapshot is all rows of its target.
 
     Raises:
-        DefinitionInvalid: A target of AUTO CDC has a flow of another kind, a second flow beside one of snapshots, or
+        DefinitionInvalid: A target of AUTO CDC has a flow of another kind, a second flow next to one of snapshots, or
             flows with other keys or another SCD type.
     """
     first = next((each for each in flows if each.cdc is not None), None)
