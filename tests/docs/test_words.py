@@ -15,8 +15,7 @@ from rivermouth import errors
 TOP = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
 # Fragments become lines of the changelog.
 TOP += sorted((ROOT / "changelog.d").glob("*.md"))
-# Decisions are kept as they were written.
-PAGES = TOP + [path for path in sorted((ROOT / "docs").rglob("*.md")) if path.parent.name != "adr"]
+PAGES = TOP + sorted((ROOT / "docs").rglob("*.md"))
 # The texts of generated pages are docstrings.
 WRITTEN = [path for path in PAGES if path.parent.name != "reference" or path.name not in docs_reference.PAGES]
 
