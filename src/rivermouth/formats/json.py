@@ -303,7 +303,7 @@ class Json(SubjectFormat, NamedFields, InferringFormat, ArrayFormat, WrappedForm
         return rows.withColumn("__verdict", verdict(refused)).selectExpr("* EXCEPT (__verdict)", *told)
 
     def _named(self) -> Any:
-        """As ``json_reasons.explainer`` wants it: what a document must have that has none of the checked columns."""
+        """As ``json_explain.explainer`` wants it: what a document must have that has none of the checked columns."""
         if not self.needs_declared_field:
             return None
         if self._evolution.on_new_column in KEPT:

@@ -144,7 +144,7 @@ class DeadLetterTable:
         Args:
             verdicts: ``kafka_topic``, ``kafka_partition``, ``kafka_offset``, ``batch`` (the coordinates alone may
                 be those of another epoch) and ``new_status``; a letter that stays open has been tried once more.
-                With ``kafka_position`` where records are exploded, ``exploding.WHOLE`` for one as a whole. With
+                With ``kafka_position`` where records are exploded, ``explode.WHOLE`` for one as a whole. With
                 ``new_stage``, ``new_reason``, ``new_field``, ``new_message`` and ``new_failed_expectations`` where it
                 is known why a letter fails now; it is not where ``new_reason`` is null.
 

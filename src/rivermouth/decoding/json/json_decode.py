@@ -39,7 +39,7 @@ class JsonDecoding:
         schema: The columns; NOT NULL where a document must have a value, and with ``TimeByForm`` for times in a form
             of the user's.
         policies: What happens to what the schema does not foresee.
-        exact: Where each digit counts, as of ``undeclared.exact_tree``.
+        exact: Where each digit counts, as of ``undeclared_fields.exact_tree``.
         needs_declared_field: Whether a document is refused that has none of the declared fields, and no other that a
             policy takes.
     """

@@ -67,9 +67,9 @@ def explainer(
     Args:
         schema_json: The declared schema in Spark's JSON form.
         array: The one column that it has, where a value is nothing but the array of that; None for objects.
-        known: The names that documents may have, as JSON text of ``undeclared.fields_tree``.
+        known: The names that documents may have, as JSON text of ``undeclared_fields.fields_tree``.
         forms: How documents say timestamps and dates.
-        exact: Where each digit counts, as JSON text of ``undeclared.exact_tree``.
+        exact: Where each digit counts, as JSON text of ``undeclared_fields.exact_tree``.
         named: Names of which a document must have one, beside those of the schema, as JSON text: an array, or true
             where any name will do; null where it need not have any.
     """

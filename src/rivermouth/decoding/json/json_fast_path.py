@@ -28,7 +28,7 @@ def row(spark: SparkSession, declared: T.StructType, exact: Exact) -> Column | N
     Null for what is refused. ``others`` is false where a document surely has no field that is not declared, ``named``
     where it has none that is.
     None where a column has a form of time that only Spark reads.
-    ``exact`` is as of ``undeclared.exact_tree``.
+    ``exact`` is as of ``undeclared_fields.exact_tree``.
     """
     if _has_form(declared):
         return None

@@ -147,7 +147,7 @@ def without_erased_changes(routed: DataFrame, run: FlowRun, ranges: Ranges) -> D
 
 
 def marked_changes(routed: DataFrame, run: FlowRun, ranges: Ranges) -> DataFrame | None:
-    """Judged rows of ``ranges`` as ``erased.marked`` returns them; None where no change of a record was erased."""
+    """Checked rows of ``ranges`` as ``erased_records.marked`` returns them; None where no change was erased."""
     gone = run.erased.within(run.spark, run.entry, ranges) if run.flow.splits else None
     return None if gone is None else erased_records.marked(routed, gone, run.flow)
 
@@ -246,7 +246,7 @@ def with_epoch(entry: Entry, letters: DataFrame) -> DataFrame:
 def as_coordinates(letters: DataFrame, *more: str) -> DataFrame:
     """``__topic``, ``__partition`` and ``__offset`` of dead letters, and the columns in ``more``.
 
-    And ``__position`` where their table has it; of a letter that is a whole record ``exploding.WHOLE``.
+    And ``__position`` where their table has it; of a letter that is a whole record ``explode.WHOLE``.
     """
     columns = [F.col(column).alias(name) for name, column in names.IN_TABLE.items()]
     if dead_letter.POSITION.name in letters.columns:
