@@ -23,6 +23,9 @@ from markdown_it import MarkdownIt
 ROOT = Path(__file__).resolve().parents[2]
 WORDS = ("skip", "exit", "file", "stop after", "background after")
 
+# Other hands write these and test them elsewhere; the generated pages hold no commands.
+ELSEWHERE = {ROOT / "docs/benchmarks.md", ROOT / "docs/reference/json.md"}
+
 _MARK = re.compile(r"\A<!-- test: (.*?)\s*-->\s*\Z", re.DOTALL)
 
 
@@ -63,6 +66,12 @@ def blocks(path: Path) -> list[Block]:
             behind_command = behind_command and token.type != "heading_open"
     assert not mark, f"{path}: a mark without a block"
     return found
+
+
+def tested_pages() -> list[Path]:
+    """The pages of which ``test_blocks.py`` tests each block."""
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    return [path for path in pages if path.is_file() and path not in ELSEWHERE and blocks(path)]
 
 
 def _parsed(head: str, place: str) -> dict[str, str]:

@@ -22,7 +22,7 @@ import pytest
 import yaml
 from confluent_kafka.admin import AdminClient
 from tests.databases import postgres
-from tests.docs.blocks import ROOT, Block, blocks, output_pattern
+from tests.docs.blocks import ROOT, Block, blocks, output_pattern, tested_pages
 from tests.kinesis.server import kinesis
 
 from rivermouth.pipelines.settings.find import SPEC_FILES, find_pipelines
@@ -30,13 +30,7 @@ from rivermouth.project.api import Project
 from rivermouth.project.resolved.static_checks import validate_static
 from rivermouth.spec import Flow, ProjectSpec
 
-# Other hands write these and test them elsewhere; the generated pages hold no commands.
-ELSEWHERE = {ROOT / "docs/benchmarks.md", ROOT / "docs/reference/json.md"}
-PAGES = [
-    path
-    for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    if path.is_file() and path not in ELSEWHERE and blocks(path)
-]
+PAGES = tested_pages()
 HOW_TO = [path for path in PAGES if path.parent.name == "how-to"]
 WITHOUT_SPARK = {"mirror-and-offline.md"}
 COMMAND_TIMEOUT_S = 240

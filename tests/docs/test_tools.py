@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 from tests.conftest import a_part, part_of
-from tools.changed_tests import ALWAYS, chosen
+from tools.changed_tests import ALWAYS, PACKAGES, chosen
 from tools.import_circles import ROOT, circles, imports_of, modules_of
 from tools.sizes import problems_of
 from tools.spark_internals import uses_in_java, uses_in_python
@@ -105,7 +105,7 @@ def test_internals_of_spark_are_found_in_java(source, found):
 
 @pytest.fixture(scope="module")
 def tests_of():
-    sources = modules_of({"rivermouth": ROOT / "src/rivermouth"})
+    sources = modules_of(PACKAGES)
     tests = sorted((ROOT / "tests").rglob("test_*.py"))
     return lambda *files: chosen(files, sources, tests)
 
@@ -118,6 +118,20 @@ def tests_of():
         ("src/rivermouth/cli/status.py", "tests/doors/test_status.py"),
         ("src/java/rivermouth/avro/Grown.java", "tests/laws/test_avro_law.py"),
         ("docs/how-to/upsert.md", "tests/docs/test_blocks.py::test_page[docs/how-to/upsert.md]"),
+        ("docs/how-to/upsert.md", "tests/docs/test_site.py"),
+        ("docs/how-to/deleted.md", "tests/docs/test_site.py"),
+        ("docs/how-to/deleted.md", "tests/docs/test_links.py"),
+        ("docs/adr/0001-truth-in-the-table.md", "tests/docs/test_links.py"),
+        ("docs/explanation/architecture.md", "tests/docs/test_architecture.py"),
+        ("docs/reference/rivermouth.schema.json", "tests/docs/test_reference.py"),
+        ("docs/reference/json.md", "tests/rows/test_format_json_suite.py"),
+        ("docs/images/records-way.svg", "tests/docs/test_links.py"),
+        ("CONTRIBUTING.md", "tests/docs/test_blocks.py::test_page[CONTRIBUTING.md]"),
+        ("changelog.d/+any.fixed.md", "tests/docs/test_links.py"),
+        ("tools/sizes.py", "tests/docs/test_tools.py"),
+        ("tools/reference_errors.py", "tests/docs/test_reference.py"),
+        ("tools/docs_words.toml", "tests/docs/test_reference.py"),
+        ("bench/measure.py", "tests/docs/test_bench_smoke.py"),
         ("tests/rows/test_changes.py", "tests/rows/test_changes.py"),
         ("uv.lock", "tests"),
         ("tests/conftest.py", "tests"),
@@ -127,8 +141,25 @@ def test_a_change_chooses_the_tests_that_it_can_break(file, test, tests_of):
     assert test in tests_of(file)
 
 
-def test_a_change_that_breaks_no_test_chooses_those_that_always_run(tests_of):
-    assert tests_of("changelog.d/+any.fixed.md") == sorted(ALWAYS)
+@pytest.mark.parametrize(
+    "file",
+    [
+        "docs/adr/0001-truth-in-the-table.md",
+        "docs/explanation/architecture.md",
+        "docs/how-to/deleted.md",
+        "docs/images/records-way.svg",
+        "docs/reference/json.md",
+        "docs/reference/rivermouth.schema.json",
+        "CHANGELOG.md",
+    ],
+)
+def test_what_has_no_block_that_is_tested_chooses_no_test_of_blocks(file, tests_of):
+    # pytest refuses the whole selection for one id that it does not find.
+    assert [each for each in tests_of(file) if "test_blocks" in each] == []
+
+
+def test_a_change_of_nothing_chooses_the_tests_that_always_run(tests_of):
+    assert tests_of() == sorted(ALWAYS)
 
 
 def test_parts_have_about_as_many_tests_and_a_test_stays_in_its_part():

@@ -17,8 +17,7 @@ from rivermouth import errors
 TOP = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
 # Fragments become lines of the changelog.
 TOP += sorted((ROOT / "changelog.d").glob("*.md"))
-# Decisions are kept as they were written.
-PAGES = TOP + [path for path in sorted((ROOT / "docs").rglob("*.md")) if path.parent.name != "adr"]
+PAGES = TOP + sorted((ROOT / "docs").rglob("*.md"))
 
 # Names in a text: inline code, and the parameter that an entry of "Args" or "@param" describes.
 _NAMES = re.compile(r"``[^`]*``|\{@(?:code|link)\b[^}]*\}|^\s*\*{0,2}\w+:|@param\s+\S+", re.MULTILINE)

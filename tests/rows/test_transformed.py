@@ -1,4 +1,4 @@
-"""Steps 2 to 5 as they are ready for each batch: what they would be if they were built again."""
+"""The transform that is prepared once gives each batch the frame that it would give if it were built for it alone."""
 
 from __future__ import annotations
 

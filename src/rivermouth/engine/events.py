@@ -48,7 +48,8 @@ class StepReached(Event):
         step: Name of the step that comes next: create (the table's first commit), created; ledger, read, decode,
             conform, check, route, write (the table's commit), written; deliver, sent, delivered (a transaction into the
             topic of a Kafka sink); dead_letters, write_dead_letters (their commit), dead_letters_written,
-            complete; recover; replay_write and replay_mark; decide (the commit of a decision), decided.
+            complete; recover; replay_write and replay_mark; decide (the commit of a decision), decided;
+            forget_remember, forget_write (the commit of an erasure), forgotten, forget_letters, forget_purge.
     """
 
     entry: int

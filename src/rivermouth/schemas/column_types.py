@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 from pyspark.sql.types import (
@@ -14,11 +14,7 @@ from pyspark.sql.types import (
 
 from rivermouth import names
 
-if TYPE_CHECKING:
-    pass
 
-if TYPE_CHECKING:
-    pass
 
 
 # A double keeps every decimal of this many digits, so such a number is not changed when it is read as a double.

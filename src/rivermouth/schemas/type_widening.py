@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 
 from pyspark.sql.types import (
     ArrayType,
@@ -21,8 +20,6 @@ from pyspark.sql.types import (
     VarcharType,
 )
 
-if TYPE_CHECKING:
-    pass
 
 
 _WIDENINGS = {

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rivermouth.domain.project.locations import FlowPlaces, inside
 from rivermouth.errors import PlaceInvalid, TableShared
 
-if TYPE_CHECKING:
-    pass
 
 
 _DELTA_FOLDERS: Final = frozenset({"_delta_log", "_change_data", "_delta_index"})

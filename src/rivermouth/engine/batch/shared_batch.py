@@ -205,7 +205,7 @@ def process_alone(planned: Ranges, run: FlowRun) -> BatchDone | BatchSkipped:
 def _process_part(
     part: SharedBatchPart, planned: Ranges, run: FlowRun, commits: threading.Semaphore
 ) -> BatchDone | BatchSkipped:
-    """As ``microbatch.process``, whose steps 2 to 5 were done for all parts, up to the commit.
+    """As ``microbatch.process``, whose steps read, transform and count were done for all parts, which are in files.
 
     Guarantees:
         Those of ``microbatch.process``, which writes the batch where the flow's table has other rows meanwhile.

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pyspark.sql.types import StructField, StructType
 
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from rivermouth.domain.delta.merge_report import MergeReport
 from rivermouth.domain.ledger.failures import Failure
 from rivermouth.domain.ledger.ledger import Counts, Decision
 from rivermouth.domain.ledger.lost_state import LostState
 
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, slots=True)

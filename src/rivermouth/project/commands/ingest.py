@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rivermouth.engine.flow.jobs import FlowOutcome, StartActions
 from rivermouth.errors import ArgumentInvalid
@@ -11,9 +11,6 @@ from rivermouth.project.commands.run_flows import run
 from rivermouth.project.resolved.arguments import check, checked, kinds_of, known
 from rivermouth.project.resolved.one_topic import IngestArguments, Switch, parse_switch
 from rivermouth.project.resolved.resolved_project import ResolvedProject
-
-if TYPE_CHECKING:
-    pass
 
 
 @checked
