@@ -14,9 +14,6 @@ from pyspark.sql.types import (
 
 from rivermouth import names
 
-
-
-
 # A double keeps every decimal of this many digits, so such a number is not changed when it is read as a double.
 EXACT_IN_DOUBLE: Final = 15
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
@@ -19,8 +18,6 @@ from pyspark.sql.types import (
     TimestampType,
     VarcharType,
 )
-
-
 
 _WIDENINGS = {
     ("tinyint", "double"),

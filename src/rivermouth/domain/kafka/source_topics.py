@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-
-
 Isolation = Literal["read_committed", "read_uncommitted"]
 
 

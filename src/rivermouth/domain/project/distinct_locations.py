@@ -9,8 +9,6 @@ from typing import Final
 from rivermouth.domain.project.locations import FlowPlaces, inside
 from rivermouth.errors import PlaceInvalid, TableShared
 
-
-
 _DELTA_FOLDERS: Final = frozenset({"_delta_log", "_change_data", "_delta_index"})
 
 

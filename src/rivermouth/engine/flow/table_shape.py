@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pyspark.sql.types import StructField, StructType
 
 
-
 @dataclass(frozen=True, slots=True)
 class TableShape:
     """The columns that a flow writes.

@@ -11,7 +11,6 @@ from rivermouth.domain.ledger.ledger import Counts, Decision
 from rivermouth.domain.ledger.lost_state import LostState
 
 
-
 @dataclass(frozen=True, slots=True)
 class PartitionStatus:
     """A flow's position in one partition.
