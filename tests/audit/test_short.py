@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.audit import disks
-from tests.audit.__main__ import catch, figures, main, too_few
+from tests.audit.__main__ import catch, catch_in_pipeline, figures, main, too_few
 from tests.audit.environment import CalmEnvironment, Environment
 from tests.audit.episode import Report, play
 from tests.audit.faults import FAULTS, faults_of
@@ -34,6 +34,12 @@ FAULTS_HERE = ("answer_lost", "commit_refused", "network", "broker:stopped", "re
 def environment(spark):
     with Environment(spark) as environment:
         yield environment
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_a_planted_bug_shows_in_a_pipeline_that_is_clean_without_it(environment):
+    assert catch_in_pipeline(environment)
 
 
 @pytest.mark.long

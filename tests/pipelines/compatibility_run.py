@@ -182,6 +182,13 @@ RUN: tuple[Item, ...] = (
     ),
     _sql(
         "B",
+        "`read_files()` without a format: the suffixes of the files say it",
+        f"CREATE STREAMING TABLE r23a AS SELECT id FROM STREAM read_files('{BASE}');\n"
+        f"CREATE MATERIALIZED VIEW r24a AS SELECT id FROM read_files('{BASE}', useNotifications => true);",
+        {"r23a": ("id", IDS), "r24a": ("id", IDS)},
+    ),
+    _sql(
+        "B",
         "CTEs",
         "CREATE MATERIALIZED VIEW r25 AS WITH x AS (SELECT id FROM base) SELECT count(*) AS n FROM x;",
         {"r25": ("n", [(3,)])},

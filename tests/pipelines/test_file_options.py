@@ -7,11 +7,11 @@ import pytest
 from rivermouth.errors import FileOptionInvalid, FileOptionRefused, FileOptionUnknown, FilePathUnmapped, RivermouthError
 from rivermouth.pipelines.files import listing, schemas
 from rivermouth.pipelines.files.cloud_files_call import path_and_options
+from rivermouth.pipelines.files.detection import format_of
 from rivermouth.pipelines.files.inference import sampled
 from rivermouth.pipelines.files.listing import File
-from rivermouth.pipelines.files.options import parse
+from rivermouth.pipelines.files.options import notes_of, parse
 from rivermouth.pipelines.files.paths import resolved
-from rivermouth.pipelines.files.sources import notes
 
 
 def options(given, *, has_schema=False, infers_types=False):
@@ -86,10 +86,28 @@ def test_names_in_any_case_with_and_without_prefix():
     assert found.skips == {"ignoreMissingFiles": "true"}
     assert found.clean == {"cleanSource": "archive", "sourceArchiveDir": "/done"}
     more = {"cloudFiles.useNotifications": "true", "skipChangeCommits": "true"}
-    assert notes({"format": "json", **more}, has_schema=False) == (
-        "option useNotifications changes nothing here: the source's folders are listed",
-        "option skipChangeCommits changes nothing here: it is for Delta tables",
+    assert notes_of({"format": "json", **more}) == (
+        "option useNotifications has no effect here: the source's folders are listed",
+        "option skipChangeCommits has no effect here: it is for Delta tables",
     )
+
+
+@pytest.mark.parametrize(
+    ("names", "kind"),
+    [
+        (["file:/in/a.json", "file:/in/b.JSONL.gz"], "json"),
+        (["a.csv"], "csv"),
+        (["part-0.snappy.parquet", "part-1.parquet"], "parquet"),
+        (["a.txt.gz"], "text"),
+        (["a.json", "b.csv"], None),
+        (["a.json", "b"], None),
+        (["in.json/b"], None),
+        (["a.gz"], None),
+        ([], None),
+    ],
+)
+def test_the_format_of_files_by_their_names(names, kind):
+    assert format_of(names) == kind
 
 
 def test_the_texts_of_refused_options():
@@ -98,7 +116,8 @@ def test_the_texts_of_refused_options():
         "  at: a.py:3\n  hint: did you mean 'inferColumnTypes'?"
     )
     assert refusal({}) == (
-        "[FILE_OPTION_INVALID] option format: the format of the files is not given; nothing was read\n"
+        "[FILE_OPTION_INVALID] option format: the format of the files is not given, and their names do not say "
+        "one; nothing was read\n"
         "  at: a.py:3\n  hint: set it to one of avro, binaryFile, csv, json, orc, parquet, text, xml"
     )
     assert refusal({"format": "json", "cleanSource": "DELETE"}) == (

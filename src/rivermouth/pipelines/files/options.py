@@ -51,7 +51,6 @@ class FileOptions:
         clean: Options of Spark's file source for files that were read.
         skips: ``ignoreMissingFiles`` and ``ignoreCorruptFiles``, where they are given.
         reader: Options of the format's reader, by the names that Spark has for them.
-        notes: A sentence for each option that changes nothing here.
     """
 
     format: str
@@ -74,7 +73,6 @@ class FileOptions:
     clean: Mapping[str, str] = field(default_factory=dict)
     skips: Mapping[str, str] = field(default_factory=dict)
     reader: Mapping[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
 
     @property
     def multi_line(self) -> bool:
@@ -142,15 +140,25 @@ def parse(options: Mapping[str, str], *, has_schema: bool, infers_types: bool, a
             if name.lower() in given
         },
         reader=_reader(read, has_schema=has_schema),
-        notes=read.notes(),
     )
+
+
+def notes_of(options: Mapping[str, str]) -> tuple[str, ...]:
+    """A sentence for each option that has no effect here."""
+    given = {name.lower().removeprefix(known.PREFIX) for name in options}
+    why = {
+        **dict.fromkeys(known.PASSED_BY, "the source's folders are listed"),
+        **dict.fromkeys(known.OF_TABLES, "it is for Delta tables"),
+    }
+    return tuple(f"option {name} has no effect here: {reason}" for name, reason in why.items() if name.lower() in given)
 
 
 def _format(given: Mapping[str, tuple[str, str]], at: str | None) -> str:
     kinds = {kind.lower(): kind for kind in known.FORMATS}
     if "format" not in given:
         fix = f"set it to one of {', '.join(known.FORMATS)}"
-        raise FileOptionInvalid(at=at, option="format", detail="the format of the files is not given", fix=fix)
+        detail = "the format of the files is not given, and their names do not say one"
+        raise FileOptionInvalid(at=at, option="format", detail=detail, fix=fix)
     word = given["format"][1]
     if word.lower() not in kinds:
         detail = f"files are not read in the format {word!r}"
@@ -300,11 +308,3 @@ class _Given:
         if self.format in {"json", "xml"} and not self.flag("readerCaseSensitive", default=True):
             detail = f"fields of {self.format.upper()} are found by their exact names"
             raise self.refused("readerCaseSensitive", detail, "leave it out: others are in the rescued data column")
-
-    def notes(self) -> tuple[str, ...]:
-        why = {
-            **dict.fromkeys(known.PASSED_BY, "the source's folders are listed"),
-            **dict.fromkeys(known.OF_TABLES, "it is for Delta tables"),
-        }
-        told = {name: reason for name, reason in why.items() if name.lower() in self.values}
-        return tuple(f"option {name} changes nothing here: {reason}" for name, reason in told.items())

@@ -8,6 +8,9 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
 from rivermouth.pipelines.files import options as file_options
+from rivermouth.pipelines.files.detection import format_of
+from rivermouth.pipelines.files.known_options import PREFIX
+from rivermouth.pipelines.files.listing import files_of
 from rivermouth.pipelines.files.paths import resolved
 from rivermouth.pipelines.files.planning import FileSite, Planned, Planner
 from rivermouth.pipelines.files.rows import csv_rows, json_rows, typed_rows, xml_rows
@@ -43,7 +46,8 @@ def stream_files(
         options: As they are written; names in any letter case, with or without ``cloudFiles.``.
         schema: The columns; None: they are inferred.
         site: Where the source belongs.
-        infers_types: Whether types are inferred where no option says so, as ``STREAM read_files`` does.
+        infers_types: Whether types are inferred where no option says so, and the format by the names of the files, as
+            ``STREAM read_files`` does.
 
     Raises:
         FileOptionUnknown: An option is not known.
@@ -61,8 +65,10 @@ def stream_files(
         With one checkpoint each file is read once. What the schema does not hold is in the rescued data column, or the
         query fails. The schema is written below ``cloudFiles.schemaLocation``, or below ``site.state_folder``.
     """
+    place = resolved(path, site.paths, site.place)
+    options = _with_format(spark, place, options, site) if infers_types else options
     read = file_options.parse(options, has_schema=schema is not None, infers_types=infers_types, at=site.place)
-    planned = Planner(spark, resolved(path, site.paths, site.place), read, site, keeps=True).planned(schema)
+    planned = Planner(spark, place, read, site, keeps=True).planned(schema)
     return _frame(spark.readStream, planned, _of_streams(read, site))
 
 
@@ -79,18 +85,21 @@ def read_files(
     Raises:
         RivermouthError: As ``stream_files``.
     """
+    place = resolved(path, site.paths, site.place)
+    options = _with_format(spark, place, options, site)
     read = file_options.parse(options, has_schema=schema is not None, infers_types=True, at=site.place)
-    planned = Planner(spark, resolved(path, site.paths, site.place), read, site, keeps=False).planned(schema)
+    planned = Planner(spark, place, read, site, keeps=False).planned(schema)
     return _frame(spark.read, planned, {})
 
 
-def notes(options: Mapping[str, str], *, has_schema: bool) -> tuple[str, ...]:
-    """A sentence for each option that changes nothing here.
-
-    Raises:
-        RivermouthError: As ``options.parse``.
-    """
-    return file_options.parse(options, has_schema=has_schema, infers_types=False, at=None).notes
+def _with_format(spark: SparkSession, path: str, options: Mapping[str, str], site: FileSite) -> Mapping[str, str]:
+    """The options with the format of the files, where none is given and all files have one by their names."""
+    given = {name.lower().removeprefix(PREFIX): str(value) for name, value in options.items()}
+    if "format" in given:
+        return options
+    glob = given.get("pathglobfilter") or given.get("filenamepattern")
+    found = format_of(each.location for each in files_of(spark, path, glob, site.place))
+    return options if found is None else {**options, "format": found}
 
 
 def _of_streams(options: FileOptions, site: FileSite) -> dict[str, str]:

@@ -22,8 +22,8 @@ from rivermouth.errors import (
 )
 from rivermouth.names import STATE_FOLDER, did_you_mean
 from rivermouth.pipelines import event_columns
+from rivermouth.pipelines.files.options import notes_of
 from rivermouth.pipelines.files.planning import FileSite
-from rivermouth.pipelines.files.sources import notes as option_notes
 from rivermouth.pipelines.files.sources import read_files, stream_files
 from rivermouth.pipelines.graph import Declared, Input, Node
 from rivermouth.pipelines.names import TableName
@@ -297,7 +297,7 @@ class Workspace(Reader):
         self.note(Input(f"files {path}", stream=True, inside=False))
         with self._unseen():
             found = stream_files(self.session, self.pipeline.located(path), options, schema=schema, site=self.site())
-        self._note_options(options, has_schema=schema is not None)
+        self._note_options(options)
         return found
 
     def files_by_sql(self, path: str, options: Mapping[str, str], *, stream: bool) -> DataFrame:
@@ -311,12 +311,12 @@ class Workspace(Reader):
                 found = stream_files(self.session, place, given, schema=schema, site=self.site(), infers_types=True)
             else:
                 found = read_files(self.session, place, given, schema=schema, site=self.site())
-        self._note_options(given, has_schema=schema is not None)
+        self._note_options(given)
         return found
 
-    def _note_options(self, options: Mapping[str, str], *, has_schema: bool) -> None:
+    def _note_options(self, options: Mapping[str, str]) -> None:
         at = self._reads[-1].at if self._reads else self.registry.here()
-        for text in option_notes(options, has_schema=has_schema):
+        for text in notes_of(options):
             self.registry.note(at, text)
 
     def event_log(self, name: str, at: str) -> DataFrame:

@@ -190,7 +190,10 @@ def _kind(modifiers: set[str], noun: str, cursor: Cursor, line: SourceLine) -> D
     if "MATERIALIZED" in modifiers and noun == "VIEW":
         return "materialized_view"
     if noun == "VIEW":
-        return "temporary_view" if modifiers & {"LIVE", "TEMPORARY", "TEMP", "PRIVATE"} else "view"
+        if modifiers & {"LIVE", "TEMPORARY", "TEMP", "PRIVATE"}:
+            return "temporary_view"
+        cursor.note("CREATE VIEW: this pipeline alone can read the view; CREATE MATERIALIZED VIEW makes a table", line)
+        return "view"
     if streaming:
         return "streaming_table"
     if "LIVE" in modifiers:
