@@ -16,7 +16,7 @@ import sys
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from tests.docs.blocks import tested_pages
+from tests.docs.blocks import pages_with_blocks
 
 from tools.import_circles import ROOT, imports_of, modules_of
 
@@ -86,7 +86,7 @@ def _of_page(file: str, tests: Collection[Path]) -> set[str]:
         found |= {"tests/docs/test_site.py", *(_shown(test) for test in tests if _names(test, file))}
     if file.startswith("docs/reference/"):
         found.add("tests/docs/test_reference.py")
-    if ROOT / file in tested_pages():
+    if ROOT / file in pages_with_blocks():
         found |= {f"{BLOCKS}::{test}[{file}]" for test in ("test_page", "test_what_is_not_run_can_be_read")}
     return found
 

@@ -247,7 +247,7 @@ def _dead_letters_called_complete() -> Patches:
     return [mock.patch.object(microbatch, "write_dead_letters", bury)]
 
 
-@bug("answer_lost:dead_letters", "kill:buried", shows="doubled")
+@bug("answer_lost:dead_letters", "kill:dead_letters_written", shows="doubled")
 def _dead_letters_added_again() -> Patches:
     """After a crash they are written once more, though they are there."""
 

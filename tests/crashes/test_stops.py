@@ -52,8 +52,8 @@ def test_rows_that_were_not_counted_stop_the_flow_and_the_next_run_settles_them(
 
 
 def test_counts_that_do_not_add_up_are_told_one_by_one():
-    standing = SimpleNamespace(entry=SimpleNamespace(number=7))
-    run = SimpleNamespace(flow=SimpleNamespace(name="shop"), position=standing)
+    entry = SimpleNamespace(number=7)
+    run = SimpleNamespace(flow=SimpleNamespace(name="shop"), entry=entry, position=SimpleNamespace(entry=entry))
     with pytest.raises(CountsDisagree) as caught:
         complete(run, {"t": {0: (0, 10)}}, Counts(consumed=10, written=4, merged=1, dropped=2, dead_lettered=1), 1.0)
     assert str(caught.value) == (

@@ -68,7 +68,7 @@ def blocks(path: Path) -> list[Block]:
     return found
 
 
-def tested_pages() -> list[Path]:
+def pages_with_blocks() -> list[Path]:
     """The pages of which ``test_blocks.py`` tests each block."""
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
     return [path for path in pages if path.is_file() and path not in ELSEWHERE and blocks(path)]

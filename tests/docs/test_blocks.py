@@ -22,7 +22,7 @@ import pytest
 import yaml
 from confluent_kafka.admin import AdminClient
 from tests.databases import postgres
-from tests.docs.blocks import ROOT, Block, blocks, output_pattern, tested_pages
+from tests.docs.blocks import ROOT, Block, blocks, output_pattern, pages_with_blocks
 from tests.kinesis.server import kinesis
 
 from rivermouth.pipelines.settings.find import SPEC_FILES, find_pipelines
@@ -30,7 +30,7 @@ from rivermouth.project.api import Project
 from rivermouth.project.resolved.static_checks import validate_static
 from rivermouth.spec import Flow, ProjectSpec
 
-PAGES = tested_pages()
+PAGES = pages_with_blocks()
 HOW_TO = [path for path in PAGES if path.parent.name == "how-to"]
 WITHOUT_SPARK = {"mirror-and-offline.md"}
 COMMAND_TIMEOUT_S = 240

@@ -64,7 +64,7 @@ def test_of_an_erasure_nothing_is_left_where_nobody_follows_and_whoever_waits_kn
     writer = SimpleNamespace(files=LocalFiles(), places=places)
 
     def another_opens_the_flow():
-        clear_pending(writer.context)
+        clear_pending(writer)
         return True
 
     assert submit(LocalFiles(), places, HERS, is_running=another_opens_the_flow) is None
@@ -76,7 +76,7 @@ def test_of_an_erasure_nothing_is_left_where_nobody_follows_and_whoever_waits_kn
     LocalFiles().write(f"{places.requests}/d.answer.json", '{"kind": "replay", "replayed": 3}')
     LocalFiles().write(f"{places.requests}/b.json", Request("replay").to_json())
     LocalFiles().write(f"{places.requests}/c.json", "no request")
-    clear_pending(writer.context)
+    clear_pending(writer)
     assert left() == ["b.json", "c.json", "d.answer.json"]
 
 

@@ -103,8 +103,9 @@ def test_a_decision_is_handed_over_once_a_run(monkeypatch):
         handed.append(start.decision)
         if len(handed) == 1:
             raise RuntimeError
-        standing = SimpleNamespace(entry=SimpleNamespace(number=7, totals=Counts()), counts=None)
-        return SimpleNamespace(stopping=threading.Event(), position=standing, delivery=None)
+        entry = SimpleNamespace(number=7, totals=Counts())
+        position = SimpleNamespace(entry=entry, counts=None)
+        return SimpleNamespace(stopping=threading.Event(), entry=entry, position=position, delivery=None)
 
     def following(*_arguments):
         calls.append(1)

@@ -99,7 +99,7 @@ def test_maintenance_that_misses_a_file_says_what_failed(spark, location):
 
 
 def test_maintenance_that_comes_second_says_so(come_second):
-    with pytest.raises(MaintenanceConflict) as caught, delta_maintenance._told("silver.t", "optimize"):
+    with pytest.raises(MaintenanceConflict) as caught, delta_maintenance._described("silver.t", "optimize"):
         come_second()
     assert str(caught.value) == (
         "[MAINTENANCE_CONFLICT] table silver.t: somebody committed a change of the same files first "
@@ -113,7 +113,8 @@ def test_an_erasure_that_comes_second_is_refused(come_second, monkeypatch):
     monkeypatch.setattr(forget, "delete", come_second)
     places, order = SimpleNamespace(name="silver.t", table="there"), SimpleNamespace(same_key=lambda *_: "true")
     entry = SimpleNamespace(flow="f", number=2, to_json=str)
-    run, chosen = SimpleNamespace(places=places, table_id="id"), SimpleNamespace(matches=None)
+    run = SimpleNamespace(places=places, table_id="id", flow=None, entry=entry)
+    chosen = SimpleNamespace(matches=None)
     with pytest.raises(ForgetRefused) as caught:
         forget._delete(run, entry, chosen, order)
     assert str(caught.value) == (

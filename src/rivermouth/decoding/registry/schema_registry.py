@@ -109,7 +109,7 @@ def version_of(
         SchemaRegistryFailed: It does not say.
     """
     try:
-        answer = client(spark, registry).version_of(subject, version, form)
+        answer = client(spark, registry).said(subject, version, form)
     except JAVA_ERRORS as error:
         raise translated(error) from None
     return None if answer is None else dict(json.loads(answer))
