@@ -226,6 +226,18 @@ RUN: tuple[Item, ...] = (
     ),
     Item(
         "C",
+        '`spark.sql("USE CATALOG ...")`, `spark.sql("USE SCHEMA ...")` in Python',
+        _dp(
+            'spark.sql("USE CATALOG main")\nspark.sql("USE SCHEMA used;")\n'
+            '@dp.materialized_view\ndef r32a():\n    return spark.sql("SELECT count(*) AS n FROM LIVE.base")\n'
+            '@dp.materialized_view\ndef r32b():\n    return spark.read.table("r32a")\n'
+            'dp.create_streaming_table("r32c")\n@dp.append_flow(target="r32c")\n'
+            'def f32():\n    return spark.readStream.table("LIVE.base").select("id")\n'
+        ),
+        {"used.r32b": ("n", [(3,)]), "used.r32c": ("id", IDS)},
+    ),
+    Item(
+        "C",
         "`spark.sql()`",
         _dp('@dp.materialized_view\ndef r32():\n    return spark.sql("SELECT count(*) AS n FROM LIVE.base")\n'),
         {"r32": ("n", [(3,)])},

@@ -57,10 +57,12 @@ class PythonQuery:
     Attributes:
         function: Takes no argument; called once for the graph, and again before each refresh.
         conf: Spark settings that hold while it is called.
+        schema: From ``USE SCHEMA`` before it in the file; None for the pipeline's.
     """
 
     function: Callable[[], Any]
     conf: Mapping[str, str] = field(default_factory=dict)
+    schema: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from rivermouth.errors import NothingDefined
 from rivermouth.pipelines.convert.drafts import Pipeline
 from rivermouth.pipelines.notebooks import cells
 from rivermouth.pipelines.spec import Definitions
-from rivermouth.pipelines.sql.definitions.read import SqlSession, read_sql
+from rivermouth.pipelines.sql.definitions.read import read_sql
+from rivermouth.pipelines.sql.definitions.sql_session import SqlSession
 from rivermouth.project.commands.managed_session import NO_HOOKS, ManagedSession, RunHooks
 
 if TYPE_CHECKING:

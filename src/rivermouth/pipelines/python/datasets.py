@@ -94,7 +94,7 @@ def _define(registry: Registry, what: str, kind: DatasetKind, function: Function
         raise invalid(registry, f"{what} {name}", "a view has no table_properties", "remove table_properties")
     conf = texts(arguments.get("spark_conf"))
     expectations = tuple(marked(function, _EXPECTATIONS, ()))
-    query = PythonQuery(function, conf)
+    query = PythonQuery(function, conf, registry.session.schema)
     number = registry.add(Dataset(name, kind, registry.here(), query, expectations=expectations, **fields))
     mark(function, _DATASETS, (*marked(function, _DATASETS, ()), number))
 

@@ -15,7 +15,8 @@ from rivermouth.pipelines.python.dbutils import NotebookExit
 from rivermouth.pipelines.python.registry import Registry, collecting
 from rivermouth.pipelines.python.user_modules import file_module
 from rivermouth.pipelines.spec import Definitions, SourceLine
-from rivermouth.pipelines.sql.definitions.read import SqlSession, read_sql
+from rivermouth.pipelines.sql.definitions.read import read_sql
+from rivermouth.pipelines.sql.definitions.sql_session import SqlSession
 
 _CELL: Final = "#cell"
 
@@ -54,18 +55,19 @@ class Evaluation:
 
     def _file(self, file: Path, namespace: dict[str, Any]) -> None:
         self.running.append(file.resolve())
-        session = SqlSession(dict(self.configuration))
+        before, self.registry.session = self.registry.session, SqlSession(dict(self.configuration))
         try:
             for cell in cells(file, self._shown(file)):
-                self._cell(file, cell, namespace, session)
+                self._cell(file, cell, namespace)
         finally:
             self.running.pop()
+            self.registry.session = before
 
-    def _cell(self, file: Path, cell: Cell, namespace: dict[str, Any], session: SqlSession) -> None:
+    def _cell(self, file: Path, cell: Cell, namespace: dict[str, Any]) -> None:
         if cell.language == "python":
             self._python(file, cell, namespace)
         elif cell.language == "sql":
-            self._sql(cell, session)
+            self._sql(cell)
         elif cell.language == "run":
             self._run(file, cell, namespace)
         elif cell.language == "pip":
@@ -91,8 +93,8 @@ class Evaluation:
         except Exception as error:
             raise self._failed(cell, error) from error
 
-    def _sql(self, cell: Cell, session: SqlSession) -> None:
-        found = read_sql(cell.text, cell.at, session=session)
+    def _sql(self, cell: Cell) -> None:
+        found = read_sql(cell.text, cell.at, session=self.registry.session)
         self.registry.datasets += found.datasets
         self.registry.flows += found.flows
         self.registry.sinks += found.sinks

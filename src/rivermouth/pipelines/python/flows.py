@@ -70,12 +70,12 @@ def _flow(what: str, kind: FlowKind, target: Any, arguments: dict[str, Any]) -> 
     unknown_arguments(registry, f"{what} into {target}", {k: v for k, v in arguments.items() if k not in known}, known)
 
     def decorate(function: Function) -> Function:
-        registry.flows.append(
+        registry.add_flow(
             Flow(
                 name=arguments.get("name") or function.__name__,
                 target=target,
                 kind=kind,
-                query=PythonQuery(function, texts(arguments.get("spark_conf"))),
+                query=PythonQuery(function, texts(arguments.get("spark_conf")), registry.session.schema),
                 at=registry.here(),
                 once=bool(arguments.get("once")),
                 comment=arguments.get("comment"),
@@ -107,12 +107,12 @@ def create_auto_cdc_flow(
         frame = registry.reader.read(source_name, stream=True)
         return frame if where is None else frame.where(where)
 
-    registry.flows.append(
+    registry.add_flow(
         Flow(
             name=given.get("name") or given.get("flow_name") or given["target"],
             target=given["target"],
             kind="auto_cdc",
-            query=PythonQuery(changes),
+            query=PythonQuery(changes, schema=registry.session.schema),
             at=registry.here(),
             once=bool(given.get("once")),
             cdc=_settings_of(registry, what, given),
@@ -170,12 +170,12 @@ def create_auto_cdc_from_snapshot_flow(
         query = snapshots
     names = ("keys", "track_history_column_list", "track_history_except_column_list")
     own_keys, tracked, untracked = (column_names(registry, what, each, given.get(each)) for each in names)
-    registry.flows.append(
+    registry.add_flow(
         Flow(
             name=given.get("name") or given.get("flow_name") or given["target"],
             target=given["target"],
             kind="auto_cdc_from_snapshot",
-            query=PythonQuery(query),
+            query=PythonQuery(query, schema=registry.session.schema),
             at=registry.here(),
             cdc=AutoCdc(
                 keys=own_keys,

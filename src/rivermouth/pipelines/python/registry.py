@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rivermouth.errors import DefinitionInvalid, DefinitionOutside
 from rivermouth.pipelines.python.printed import printed_apart
 from rivermouth.pipelines.spec import Dataset, Definitions, EventHook, Expectation, Flow, Sink, SourceLine
+from rivermouth.pipelines.sql.definitions.sql_session import SqlSession
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,6 +46,7 @@ class Registry:
         shown: How files that are evaluated from elsewhere are shown, by the name that their code has.
         reader: Gives frames of datasets.
         secret: Gives the secret of a scope and a key.
+        session: What ``SET`` and ``USE`` have chosen so far in the file that is evaluated.
     """
 
     root: Path
@@ -56,6 +58,7 @@ class Registry:
     sinks: list[Sink] = field(default_factory=list)
     hooks: list[EventHook] = field(default_factory=list)
     notes: list[tuple[SourceLine, str]] = field(default_factory=list)
+    session: SqlSession = field(default_factory=SqlSession)
 
     def definitions(self) -> Definitions:
         """All of them, as they are now."""
@@ -64,9 +67,17 @@ class Registry:
         )
 
     def add(self, dataset: Dataset) -> int:
-        """Keeps a dataset; its number among all."""
+        """Keeps a dataset, with its name in the schema that ``USE`` chose; its number among all."""
+        if dataset.kind != "temporary_view":
+            dataset = replace(dataset, name=self.session.full(dataset.name))
         self.datasets.append(dataset)
         return len(self.datasets) - 1
+
+    def add_flow(self, flow: Flow) -> None:
+        """Keeps a flow, with the name of its target in the schema that ``USE`` chose, where it is no sink."""
+        if flow.target.lower() not in {each.name.lower() for each in self.sinks}:
+            flow = replace(flow, target=self.session.full(flow.target))
+        self.flows.append(flow)
 
     def expect(self, number: int, expectations: tuple[Expectation, ...]) -> None:
         """Adds expectations to the dataset of that number: their decorator is above the dataset's."""

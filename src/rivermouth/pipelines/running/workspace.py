@@ -37,6 +37,8 @@ from rivermouth.pipelines.session.kafka_clusters import KafkaClusters
 from rivermouth.pipelines.session.pipeline_session import PipelineSession, is_unknown_table
 from rivermouth.pipelines.session.sql_frames import frame_of
 from rivermouth.pipelines.spec import VIEWS, Query, SourceLine, SqlQuery
+from rivermouth.pipelines.sql.definitions.read import read_sql
+from rivermouth.pipelines.sql.definitions.sql_session import is_use
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.internals import sessions
 from rivermouth.ports.internals import settings as internals
@@ -127,7 +129,7 @@ class Workspace(Reader):
             QueryInvalid: Spark refuses the query.
             DatasetUnknown: It reads a table that is nowhere.
         """
-        reads = Reads(dataset, at, query.schema if isinstance(query, SqlQuery) else None)
+        reads = Reads(dataset, at, query.schema)
         with (
             self.lock,
             collecting(self.registry),
@@ -217,7 +219,7 @@ class Workspace(Reader):
 
     @property
     def _schema(self) -> str | None:
-        return self._reads[-1].schema if self._reads else None
+        return self._reads[-1].schema if self._reads else self.registry.session.schema
 
     def _table(
         self, text: str, name: TableName | None, *, stream: bool, options: Mapping[str, str]
@@ -290,6 +292,9 @@ class Workspace(Reader):
         given = {str(name): str(value) for name, value in args.items()} if isinstance(args, Mapping) else {}
         with self.lock:
             at, params = self.registry.here(), {**self.params, **given}
+            if is_use(text) and not self._reads:
+                read_sql(text, at, session=self.registry.session)
+                text = "SELECT 1 WHERE false"
             return spark_sql(text, self, at, params=params, keep_markers=args is not None)
 
     def files(self, path: str, options: Mapping[str, str], schema: T.StructType | str | None) -> DataFrame:

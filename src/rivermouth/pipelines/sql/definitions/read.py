@@ -21,8 +21,9 @@ from rivermouth.pipelines.spec import (
     SqlQuery,
 )
 from rivermouth.pipelines.sql.definitions.cdc import read_cdc
-from rivermouth.pipelines.sql.definitions.cursor import MODIFIERS, NOUNS, Cursor, name_of, near
+from rivermouth.pipelines.sql.definitions.cursor import MODIFIERS, NOUNS, Cursor, near
 from rivermouth.pipelines.sql.definitions.datasets import Head, begins_query, read_head, read_properties
+from rivermouth.pipelines.sql.definitions.sql_session import SqlSession
 from rivermouth.pipelines.sql.definitions.statements import Statement, statements
 from rivermouth.pipelines.sql.parameters import with_variables
 from rivermouth.pipelines.sql.tokens import line_of, place
@@ -34,21 +35,6 @@ _SHOWS: Final = frozenset(
 _SET: Final = re.compile(r"\s*(`[^`]+`|[^\s=]+)\s*=\s*(.*?)\s*", re.DOTALL)
 _LINE_COMMENT: Final = re.compile(r"(?:^|(?<=\s))--.*$", re.MULTILINE)
 _NEXT_STATEMENT: Final = re.compile(r"\n\s*(?:CREATE|APPLY|SET|USE)\b", re.IGNORECASE)
-
-
-@dataclass(slots=True)
-class SqlSession:
-    """What ``SET`` and ``USE`` have chosen so far: one for all cells of a notebook.
-
-    Attributes:
-        conf: The pipeline's configuration, and settings.
-        catalog: From ``USE CATALOG``.
-        schema: From ``USE SCHEMA``.
-    """
-
-    conf: dict[str, str] = field(default_factory=dict)
-    catalog: str | None = None
-    schema: str | None = None
 
 
 @dataclass(slots=True)
@@ -68,14 +54,8 @@ class _File:
         return SqlQuery(text, at, dict(self.session.conf), self.session.catalog, self.session.schema)
 
     def full(self, name: str) -> str:
-        """A name in the schema and catalog that ``USE`` chose."""
-        parts = name.count(".") - sum(part.count(".") for part in re.findall(r"`[^`]*`", name)) + 1
-        if name.upper().startswith("LIVE."):
-            return name
-        catalog, schema = self.session.catalog, self.session.schema
-        if parts == 1 and schema:
-            name, parts = f"{name_of([schema])}.{name}", 2
-        return f"{name_of([catalog])}.{name}" if parts == 2 and catalog else name  # noqa: PLR2004 - schema.table
+        """See ``SqlSession``."""
+        return self.session.full(name)
 
 
 def read_sql(
