@@ -84,14 +84,14 @@ def _planted() -> list[str]:
                 found = getattr(report.found, bug.shows)
                 print(f"caught: {bug.name}: {len(found)} {bug.shows}, seed {report.plan.seed}", flush=True)
         if not catch_in_pipeline(environment):
-            missed.append("batches of queries are not known")
-            print("NOT caught: batches of queries are not known", flush=True)
+            missed.append("dead letters of queries are not written")
+            print(f"NOT caught: {missed[-1]}", flush=True)
     print(f"planted bugs caught: {len(BUGS) + 1 - len(missed)} of {len(BUGS) + 1}", flush=True)
     return missed
 
 
 def catch_in_pipeline(environment: Environment, seed: int = 1) -> bool:
-    """Whether an episode of a pipeline shows that batches which come again are written again.
+    """Whether an episode of a pipeline shows that dead letters are not written.
 
     Raises:
         AssertionError: The same episode is not clean without the bug, so that it would prove nothing.
