@@ -274,8 +274,8 @@ def lost_and_doubled(feed, tables, *, once=True):
 def harm(feed, how):
     """What becomes of the checkpoints when a process has ended.
 
-    They stay, are deleted, are older ones (those of a backup), or have files that are cut off. Cut off are those of tables
-    whose queries keep no state: other queries, and sinks of Spark's, say then that they cannot go on.
+    They stay, are deleted, are older ones (those of a backup), or have files that are cut off. Cut off are those of
+    tables whose queries keep no state: other queries, and sinks of Spark's, say then that they cannot go on.
     """
     if how in ("deleted", "older"):
         shutil.rmtree(feed.checkpoints, ignore_errors=True)
