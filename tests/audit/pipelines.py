@@ -57,7 +57,7 @@ def play_pipeline(seed: int, environment: Environment, *, rounds: int = ROUNDS, 
     chance, started = random.Random(seed), time.monotonic()
     ends = tuple(tuple(chance.sample(STEPS, chance.randint(1, 3))) for _ in range(rounds))
     if few:  # without AUTO CDC some steps are never reached
-        ends = tuple(tuple({*steps, "written"}) for steps in ends)
+        ends = tuple((*steps, "written") for steps in ends)
     harm = chance.choice(HARMS)
     with tempfile.TemporaryDirectory(prefix="rivermouth-audit-pipeline-") as folder:
         feed, problem = _feed(Path(folder), environment, few=few), ""

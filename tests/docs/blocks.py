@@ -68,6 +68,7 @@ def blocks(path: Path) -> list[Block]:
     return found
 
 
+@cache
 def pages_with_blocks() -> list[Path]:
     """The pages of which ``test_blocks.py`` tests each block."""
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]

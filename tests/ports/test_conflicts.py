@@ -99,7 +99,7 @@ def test_maintenance_that_misses_a_file_says_what_failed(spark, location):
 
 
 def test_maintenance_that_comes_second_says_so(come_second):
-    with pytest.raises(MaintenanceConflict) as caught, delta_maintenance._described("silver.t", "optimize"):
+    with pytest.raises(MaintenanceConflict) as caught, delta_maintenance._conflicts_refused("silver.t", "optimize"):
         come_second()
     assert str(caught.value) == (
         "[MAINTENANCE_CONFLICT] table silver.t: somebody committed a change of the same files first "

@@ -188,7 +188,7 @@ def declared(definitions: Definitions, names: Names) -> Declared:
         flows[target].append(FlowNode(flow.name, flow.kind, query, flow.at, flow.once, flow.cdc, flow.keys))
     _check_names(each for several in flows.values() for each in several)
     for name, several in flows.items():
-        check_cdc_flows(names.shown(name), several)
+        _check_cdc_flows(names.shown(name), several)
     return Declared(datasets, sinks, {name: tuple(each) for name, each in flows.items()})
 
 
@@ -232,15 +232,15 @@ def _check_names(flows: Iterable[FlowNode]) -> None:
 
 def _check_expectations(dataset: Dataset) -> None:
     """Checks that each expectation has a name of its own, by which its rows are counted."""
-    known: dict[str, str] = {}
+    known: set[str] = set()
     for each in dataset.expectations:
         if each.name in known:
             detail, fix = f"two expectations are called {each.name}", "give one of them another name"
             raise DefinitionInvalid(at=str(dataset.at), definition=f"dataset {dataset.name}", detail=detail, fix=fix)
-        known[each.name] = each.condition
+        known.add(each.name)
 
 
-def check_cdc_flows(target: str, flows: Sequence[FlowNode]) -> None:
+def _check_cdc_flows(target: str, flows: Sequence[FlowNode]) -> None:
     """Checks that the flows of a target may change the same rows.
 
     A row of an AUTO CDC target is what the changes of its key come to, and a snapshot is all rows of its target.

@@ -204,11 +204,6 @@ class FlowRun:
         return self.view.columns
 
     @property
-    def left(self) -> tuple[str, ...]:
-        """See ``TableView``."""
-        return self.view.left
-
-    @property
     def starts(self) -> ColumnStarts:
         """See ``TableView``."""
         return self.view.starts
@@ -231,7 +226,7 @@ class FlowRun:
 
     def reload(self, position: LedgerPosition) -> None:
         """The ledger was read again: ``position`` is what it has, also where a flow of another name began it."""
-        self.position = replace(position, entry=replace(position.entry, flow=self.flow.name))
+        self.position = position.of_flow(self.flow.name)
 
     def count(self, counts: Counts | None) -> None:
         """The counts of the newest entry's own batch, as they are known now; None where they no longer are."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rivermouth.domain.ledger.ledger import Entry, first_entry
@@ -225,12 +224,12 @@ def load_flow(inputs: FlowInputs, listener: Listener, *, even_void: bool = False
     flow, places, topics = inputs.flow, inputs.places, inputs.topics
     files, state = PlacedFiles(inputs.spark), delta_snapshot.table_state(inputs.spark, places.table)
     table_ledger = TableLedger(files, places.table, places.ledger_file, flow=flow.name, previously=flow.previously)
-    position, void = _position(table_ledger, state, topics, even_void=even_void)
-    entry = replace(position.entry, flow=flow.name)
+    found, void = _position(table_ledger, state, topics, even_void=even_void)
+    position = found.of_flow(flow.name)
     return FlowRun(
         _context(inputs, table_ledger, state.table_id, listener),
-        _view(inputs, state, entry),
-        replace(position, entry=entry),
+        _view(inputs, state, position.entry),
+        position,
         inputs.source.records,
         topic_ids={name: topic.id for name, topic in topics.items()},
         void=void,

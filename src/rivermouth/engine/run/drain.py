@@ -189,7 +189,7 @@ def _commit_to_group(run: FlowRun) -> None:
             run.warn(f"offsets were not committed to group {run.flow.group_id}: {told.detail}")
 
 
-def drain(run: FlowRun, process: BatchProcess = process_alone) -> int:
+def drain(run: FlowRun, process: BatchProcess) -> int:
     """Writes everything that is in Kafka now, or up to ``ending_offsets``; the number of batches.
 
     Guarantees:
@@ -209,7 +209,7 @@ def drain(run: FlowRun, process: BatchProcess = process_alone) -> int:
     return batches
 
 
-def drain_one_batch(run: FlowRun, process: BatchProcess = process_alone) -> int:
+def drain_one_batch(run: FlowRun, process: BatchProcess) -> int:
     """Writes what there is now, as far as one batch takes it; the number of batches, 0 where there is nothing.
 
     Guarantees:

@@ -107,10 +107,10 @@ def parse(options: Mapping[str, str], *, has_schema: bool, infers_types: bool, a
         FileOptionInvalid: A value is not allowed.
         FileOptionRefused: An option cannot be honoured.
     """
-    given = {name.lower().removeprefix(known.PREFIX): (name, str(value)) for name, value in options.items()}
+    given = by_name(options)
     kind = _format(given, at)
-    read = _Given(kind, {name: value for name, (_, value) in given.items()}, at)
-    read.check({name: written for name, (written, _) in given.items()})
+    read = _Given(kind, given, at)
+    read.check({_key(name): name for name in options})
     has_schema = has_schema or read.text("schema") is not None
     fixed = kind in known.FIXED
     evolution = _evolution(read, has_schema=has_schema, fixed=fixed)
@@ -128,7 +128,7 @@ def parse(options: Mapping[str, str], *, has_schema: bool, infers_types: bool, a
         max_files=_max_files(read),
         max_bytes=_max_bytes(read),
         existing=read.flag("includeExistingFiles", default=True),
-        glob=read.text("pathGlobFilter") or read.text("fileNamePattern"),
+        glob=glob_of(read.values),
         partitions=_partitions(read),
         modified_after=read.time("modifiedAfter"),
         modified_before=read.time("modifiedBefore"),
@@ -143,9 +143,23 @@ def parse(options: Mapping[str, str], *, has_schema: bool, infers_types: bool, a
     )
 
 
+def by_name(options: Mapping[str, str]) -> dict[str, str]:
+    """The options by their names in lower case, without ``cloudFiles.``."""
+    return {_key(name): str(value) for name, value in options.items()}
+
+
+def _key(name: str) -> str:
+    return name.lower().removeprefix(known.PREFIX)
+
+
+def glob_of(values: Mapping[str, str]) -> str | None:
+    """Pattern of the names of files, from options by name; None for all."""
+    return values.get("pathglobfilter") or values.get("filenamepattern")
+
+
 def notes_of(options: Mapping[str, str]) -> tuple[str, ...]:
     """A sentence for each option that has no effect here."""
-    given = {name.lower().removeprefix(known.PREFIX) for name in options}
+    given = by_name(options)
     why = {
         **dict.fromkeys(known.PASSED_BY, "the source's folders are listed"),
         **dict.fromkeys(known.OF_TABLES, "it is for Delta tables"),
@@ -153,13 +167,13 @@ def notes_of(options: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(f"option {name} has no effect here: {reason}" for name, reason in why.items() if name.lower() in given)
 
 
-def _format(given: Mapping[str, tuple[str, str]], at: str | None) -> str:
+def _format(given: Mapping[str, str], at: str | None) -> str:
     kinds = {kind.lower(): kind for kind in known.FORMATS}
     if "format" not in given:
         fix = f"set it to one of {', '.join(known.FORMATS)}"
         detail = "the format of the files is not given, and their names do not say one"
         raise FileOptionInvalid(at=at, option="format", detail=detail, fix=fix)
-    word = given["format"][1]
+    word = given["format"]
     if word.lower() not in kinds:
         detail = f"files are not read in the format {word!r}"
         raise FileOptionInvalid(at=at, option="format", detail=detail, fix=did_you_mean(word, known.FORMATS))

@@ -92,8 +92,12 @@ class Planner:
     site: FileSite
     keeps: bool
 
-    def planned(self, schema: T.StructType | str | None) -> Planned:
+    def planned(self, schema: T.StructType | str | None, files: list[listing.File] | None = None) -> Planned:
         """The plan.
+
+        Args:
+            schema: The columns; None: they are inferred.
+            files: Those that are there, where they are listed already.
 
         Raises:
             FileSourceMissing: The folder does not exist.
@@ -102,7 +106,8 @@ class Planner:
             FileSchemaNotInferred: Spark can infer no schema.
             FileColumnsNew: There are new columns, and the evolution mode is failOnNewColumns.
         """
-        files = listing.files_of(self.spark, self.path, self.options.glob, self.site.place)
+        if files is None:
+            files = listing.files_of(self.spark, self.path, self.options.glob, self.site.place)
         left_out = self._left_out(files)
         given = self._given(schema)
         if given is not None:

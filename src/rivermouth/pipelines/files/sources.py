@@ -9,8 +9,7 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 from rivermouth import names
 from rivermouth.pipelines.files import options as file_options
 from rivermouth.pipelines.files.detection import format_of
-from rivermouth.pipelines.files.known_options import PREFIX
-from rivermouth.pipelines.files.listing import files_of
+from rivermouth.pipelines.files.listing import File, files_of
 from rivermouth.pipelines.files.paths import resolved
 from rivermouth.pipelines.files.planning import FileSite, Planned, Planner
 from rivermouth.pipelines.files.rows import csv_rows, json_rows, typed_rows, xml_rows
@@ -66,9 +65,9 @@ def stream_files(
         query fails. The schema is written below ``cloudFiles.schemaLocation``, or below ``site.state_folder``.
     """
     place = resolved(path, site.paths, site.place)
-    options = _with_format(spark, place, options, site) if infers_types else options
+    options, files = _with_format(spark, place, options, site) if infers_types else (options, None)
     read = file_options.parse(options, has_schema=schema is not None, infers_types=infers_types, at=site.place)
-    planned = Planner(spark, place, read, site, keeps=True).planned(schema)
+    planned = Planner(spark, place, read, site, keeps=True).planned(schema, files)
     return _frame(spark.readStream, planned, _of_streams(read, site))
 
 
@@ -86,20 +85,22 @@ def read_files(
         RivermouthError: As ``stream_files``.
     """
     place = resolved(path, site.paths, site.place)
-    options = _with_format(spark, place, options, site)
+    options, files = _with_format(spark, place, options, site)
     read = file_options.parse(options, has_schema=schema is not None, infers_types=True, at=site.place)
-    planned = Planner(spark, place, read, site, keeps=False).planned(schema)
+    planned = Planner(spark, place, read, site, keeps=False).planned(schema, files)
     return _frame(spark.read, planned, {})
 
 
-def _with_format(spark: SparkSession, path: str, options: Mapping[str, str], site: FileSite) -> Mapping[str, str]:
-    """The options with the format of the files, where none is given and all files have one by their names."""
-    given = {name.lower().removeprefix(PREFIX): str(value) for name, value in options.items()}
+def _with_format(
+    spark: SparkSession, path: str, options: Mapping[str, str], site: FileSite
+) -> tuple[Mapping[str, str], list[File] | None]:
+    """The options with the format that all files have by their names, and these files; where one is given, no files."""
+    given = file_options.by_name(options)
     if "format" in given:
-        return options
-    glob = given.get("pathglobfilter") or given.get("filenamepattern")
-    found = format_of(each.location for each in files_of(spark, path, glob, site.place))
-    return options if found is None else {**options, "format": found}
+        return options, None
+    files = files_of(spark, path, file_options.glob_of(given), site.place)
+    found = format_of(each.location for each in files)
+    return (options if found is None else {**options, "format": found}), files
 
 
 def _of_streams(options: FileOptions, site: FileSite) -> dict[str, str]:

@@ -131,22 +131,22 @@ def _policy(registry: Registry, what: str, policy: Any) -> str | None:
 
 def expect(name: str, condition: Any = None, *, inv: Any = None) -> Callable[[Function], Function]:
     """Rows for which ``condition`` is not TRUE are written and counted."""
-    return _expecting("expect", {name: inv if condition is None else condition}, "warn")
+    return _expecting("expect", _named(name, condition, inv), "warn")
 
 
 def expect_or_drop(name: str, condition: Any = None, *, inv: Any = None) -> Callable[[Function], Function]:
     """Rows for which ``condition`` is not TRUE are left out and counted."""
-    return _expecting("expect_or_drop", {name: inv if condition is None else condition}, "drop")
+    return _expecting("expect_or_drop", _named(name, condition, inv), "drop")
 
 
 def expect_or_fail(name: str, condition: Any = None, *, inv: Any = None) -> Callable[[Function], Function]:
     """A row for which ``condition`` is not TRUE ends the flow before the commit."""
-    return _expecting("expect_or_fail", {name: inv if condition is None else condition}, "fail")
+    return _expecting("expect_or_fail", _named(name, condition, inv), "fail")
 
 
 def expect_or_dead_letter(name: str, condition: Any = None, *, inv: Any = None) -> Callable[[Function], Function]:
     """Rows for which ``condition`` is not TRUE go to the dead letters of the table."""
-    return _expecting("expect_or_dead_letter", {name: inv if condition is None else condition}, "dead_letter")
+    return _expecting("expect_or_dead_letter", _named(name, condition, inv), "dead_letter")
 
 
 def expect_all(expectations: Mapping[str, Any]) -> Callable[[Function], Function]:
@@ -167,6 +167,11 @@ def expect_all_or_fail(expectations: Mapping[str, Any]) -> Callable[[Function], 
 def expect_all_or_dead_letter(expectations: Mapping[str, Any]) -> Callable[[Function], Function]:
     """As ``expect_or_dead_letter``, for conditions by their names."""
     return _expecting("expect_all_or_dead_letter", expectations, "dead_letter")
+
+
+def _named(name: str, condition: Any, inv: Any) -> dict[str, Any]:
+    """One condition by its name; ``inv`` is what Databricks calls it."""
+    return {name: inv if condition is None else condition}
 
 
 def _expecting(

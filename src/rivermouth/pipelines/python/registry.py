@@ -85,8 +85,9 @@ class Registry:
         self.datasets[number] = replace(known, expectations=(*expectations, *known.expectations))
 
     def note(self, at: SourceLine, text: str) -> None:
-        """Something that is written and changes nothing here."""
-        self.notes.append((at, text))
+        """Something that is written and has no effect here; kept once, however often its query is evaluated."""
+        if (at, text) not in self.notes:
+            self.notes.append((at, text))
 
     def here(self) -> SourceLine:
         """The line of the user's code that is at work: the innermost frame outside of this package."""

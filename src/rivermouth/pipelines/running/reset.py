@@ -42,7 +42,6 @@ def prepare_selection(
     Guarantees:
         All of them are checked before the first is cleared.
     """
-    named = chosen_names(loaded.graph, loaded.pipeline.name, selection.full_refresh)
     cleared = to_clear(loaded, selection, listener)
     reset = chosen_names(loaded.graph, loaded.pipeline.name, selection.reset_checkpoint, sinks=True)
     nodes = [node for node in loaded.graph.nodes if node.name in cleared]
@@ -54,7 +53,7 @@ def prepare_selection(
     if nodes:
         loaded.resolver.forget_tables()
     wanted = chosen_names(loaded.graph, loaded.pipeline.name, selection.refresh, sinks=True)
-    return (wanted | cleared | reset) if (wanted or named or reset) and not selection.full_refresh_all else None
+    return (wanted | cleared | reset or None) if not selection.full_refresh_all else None
 
 
 def to_clear(loaded: Loaded, selection: Selection, listener: Callable[[QueryEvent], None]) -> set[TableName]:

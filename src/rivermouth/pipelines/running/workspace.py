@@ -300,10 +300,9 @@ class Workspace(Reader):
     def files(self, path: str, options: Mapping[str, str], schema: T.StructType | str | None) -> DataFrame:
         """See ``Catalogue``."""
         self.note(Input(f"files {path}", stream=True, inside=False))
-        with self._unseen():
-            found = stream_files(self.session, self.pipeline.located(path), options, schema=schema, site=self.site())
         self._note_options(options)
-        return found
+        with self._unseen():
+            return stream_files(self.session, self.pipeline.located(path), options, schema=schema, site=self.site())
 
     def files_by_sql(self, path: str, options: Mapping[str, str], *, stream: bool) -> DataFrame:
         """A frame of ``read_files`` or ``cloud_files``."""
@@ -311,13 +310,11 @@ class Workspace(Reader):
         place = self.pipeline.located(path)
         given = {name: value for name, value in options.items() if name.lower() != "schema"}
         schema = next((value for name, value in options.items() if name.lower() == "schema"), None)
+        self._note_options(given)
         with self._unseen():
             if stream:
-                found = stream_files(self.session, place, given, schema=schema, site=self.site(), infers_types=True)
-            else:
-                found = read_files(self.session, place, given, schema=schema, site=self.site())
-        self._note_options(given)
-        return found
+                return stream_files(self.session, place, given, schema=schema, site=self.site(), infers_types=True)
+            return read_files(self.session, place, given, schema=schema, site=self.site())
 
     def _note_options(self, options: Mapping[str, str]) -> None:
         at = self._reads[-1].at if self._reads else self.registry.here()

@@ -114,7 +114,7 @@ def optimize(spark: SparkSession, table: str, location: str, *, where: str | Non
     """
     from delta.tables import DeltaTable  # noqa: PLC0415 - needs the session's jars
 
-    with _described(table, "optimize"):
+    with _conflicts_refused(table, "optimize"):
         builder = DeltaTable.forPath(spark, location).optimize()
         builder = builder if where is None else builder.where(f"(\n{where}\n)")
         _ = builder.executeZOrderBy(*zorder) if zorder else builder.executeCompaction()
@@ -139,7 +139,7 @@ def vacuum(spark: SparkSession, table: str, location: str, *, hours: int) -> Non
     from delta.tables import DeltaTable  # noqa: PLC0415 - needs the session's jars
 
     spark.conf.set(_RETENTION_CHECK, "false")
-    with _described(table, "vacuum"):
+    with _conflicts_refused(table, "vacuum"):
         DeltaTable.forPath(spark, location).vacuum(hours)
 
 
@@ -158,12 +158,12 @@ def purge(spark: SparkSession, table: str, location: str) -> None:
     Guarantees:
         Run twice: the second time finds nothing to do. Stopped half-way: no commit, and files that no version names.
     """
-    with _described(table, "purge"):
+    with _conflicts_refused(table, "purge"):
         spark.sql(f"REORG TABLE delta.{quoted(location)} APPLY (PURGE)").collect()
 
 
 @contextmanager
-def _described(table: str, operation: Operation | Literal["purge"]) -> Iterator[None]:
+def _conflicts_refused(table: str, operation: Operation | Literal["purge"]) -> Iterator[None]:
     """Makes an error of ours of what Delta says in the block."""
     try:
         yield

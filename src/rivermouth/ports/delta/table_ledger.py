@@ -44,6 +44,10 @@ class LedgerPosition:
         """From where the flow has to read: a batch that is not complete is read once more."""
         return self.entry.next_offsets if self.counts is not None else self.entry.settled
 
+    def of_flow(self, name: str) -> LedgerPosition:
+        """The same for the flow of that name, which may have had another one when the entry was written."""
+        return replace(self, entry=replace(self.entry, flow=name))
+
 
 class TableLedger:
     """The ledger of one flow in one table.

@@ -70,7 +70,7 @@ def merge_once(
     if table.filesRead():
         counts = _replaced(changes, table, rows, what, bounds, values)
     else:
-        counts = _described(inserted=_written(changes.alias("s").where(what.insert), table, values))
+        counts = _row_metrics(inserted=_written(changes.alias("s").where(what.insert), table, values))
     told = {"numSourceRows": number, "operationNumSourceRows": number, **counts}
     table.commit(transaction.app_id, transaction.app_version, told)
     return ReadFiles(table.filesRead(), table.bytesRead(), table.files(), by_each=table.byEach())
@@ -86,10 +86,10 @@ def _replaced(
             gone = met.where(f"{_ACTION} IS NOT NULL").select(_FILE, _ROW)
             table.gone(java_frame(gone), _FILE, _ROW, updated + deleted)
         written = _written(_wanted(numbered, met, what), table, values)
-    return _described(inserted=written - updated, updated=updated, deleted=deleted)
+    return _row_metrics(inserted=written - updated, updated=updated, deleted=deleted)
 
 
-def _described(*, inserted: int, updated: int = 0, deleted: int = 0) -> dict[str, int]:
+def _row_metrics(*, inserted: int, updated: int = 0, deleted: int = 0) -> dict[str, int]:
     """Delta's metrics of the rows (https://docs.delta.io/latest/delta-utility.html)."""
     return {
         "numTargetRowsInserted": inserted,

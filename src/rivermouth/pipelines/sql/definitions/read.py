@@ -53,10 +53,6 @@ class _File:
         """A query with the settings that hold now."""
         return SqlQuery(text, at, dict(self.session.conf), self.session.catalog, self.session.schema)
 
-    def full(self, name: str) -> str:
-        """See ``SqlSession``."""
-        return self.session.full(name)
-
 
 def read_sql(
     text: str, at: SourceLine, *, conf: Mapping[str, str] | None = None, session: SqlSession | None = None
@@ -183,7 +179,7 @@ def _kind(modifiers: set[str], noun: str, cursor: Cursor, line: SourceLine) -> D
 
 
 def _dataset(file: _File, cursor: Cursor, head: Head, line: SourceLine) -> None:
-    name = head.name if head.kind == "temporary_view" else file.full(head.name)
+    name = head.name if head.kind == "temporary_view" else file.session.full(head.name)
     query = None
     if head.kind == "streaming_table" and cursor.takes("FLOW"):
         file.flows.append(_flow_of(file, cursor, (name, name), line))
@@ -256,7 +252,7 @@ def _flow_of(
     if target is None:
         cursor.needs("INTO")
         once = cursor.takes("ONCE") or once
-        target = file.full(cursor.name("the name of the target"))
+        target = file.session.full(cursor.name("the name of the target"))
     cdc: AutoCdc | None = None
     if kind == "auto_cdc":
         cursor.needs("FROM")
