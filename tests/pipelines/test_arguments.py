@@ -73,6 +73,7 @@ def test_properties_that_delta_does_not_know_are_named_and_others_kept(spark):
         "pipelines.autoOptimize.managed": "true",
         "pipelines.channel": "preview",
         "delta.autoOptimize.autoCompact": "true",
+        "delta.minReaderVersion": "2",
     }
     found = with_known_properties(spark, Definitions(datasets=(Dataset("t", "table", at, properties=properties),)))
     assert found.notes == tuple(
@@ -82,8 +83,13 @@ def test_properties_that_delta_does_not_know_are_named_and_others_kept(spark):
             "pipelines.autoOptimize.managed has no effect here: `rivermouth tables optimize` compacts the table",
             "pipelines.channel has no effect here",
             "delta.autoOptimize.autoCompact has no effect, it is for Databricks' own Delta",
+            "delta.minReaderVersion has no effect, Delta Lake sets it by what a table needs",
         )
     )
     kept = found.datasets[0].properties
-    assert set(kept) == set(properties) - {"delta.targetFileSize", "delta.autoOptimize.autoCompact"}
+    assert set(kept) == set(properties) - {
+        "delta.targetFileSize",
+        "delta.autoOptimize.autoCompact",
+        "delta.minReaderVersion",
+    }
     assert stored(kept) == {"quality": "bronze", "delta.enableChangeDataFeed": "true"}

@@ -18,8 +18,14 @@ if TYPE_CHECKING:
 
     from rivermouth.pipelines.spec import Dataset, Definitions, SourceLine
 
-_OF_DATABRICKS: Final = ("delta.autooptimize", "delta.feature.", "delta.minreaderversion", "delta.minwriterversion")
-"""Properties of Delta that only Databricks' writers know, or that Delta sets itself, in lower case."""
+_LEFT_OUT: Final = {
+    "delta.autooptimize": "it is for Databricks' own Delta",
+    **dict.fromkeys(
+        ("delta.feature.", "delta.minreaderversion", "delta.minwriterversion"),
+        "Delta Lake sets it by what a table needs",
+    ),
+}
+"""Beginnings of properties of Delta, in lower case, and why they are left out."""
 _OF_PIPELINES: Final = "pipelines."
 _READ: Final = ("pipelines.reset.allowed", "pipelines.cdc.tombstoneGCThresholdInSeconds")
 """Properties of pipelines that are honoured here."""
@@ -55,8 +61,8 @@ def _known(spark: SparkSession, dataset: Dataset, notes: list[tuple[SourceLine, 
                 notes.append((dataset.at, f"dataset {dataset.name}: {text}"))
             kept[name] = value
             continue
-        if name.lower().startswith(_OF_DATABRICKS):
-            notes.append((dataset.at, f"dataset {dataset.name}: {name} has no effect, it is for Databricks' own Delta"))
+        if why := next((why for begin, why in _LEFT_OUT.items() if name.lower().startswith(begin)), None):
+            notes.append((dataset.at, f"dataset {dataset.name}: {name} has no effect, {why}"))
             continue
         try:
             known = not name.lower().startswith("delta.") or knows_property(spark, name, value)
