@@ -22,7 +22,10 @@ def test_a_topic_that_was_deleted_and_made_again_is_refused(make_scene, spark):
     # With more records than before, so that its offsets alone would look right.
     scene.produce(300, partitions=1)
     with Kafka(scene.bootstrap_servers) as kafka:
-        held = kafka.end_offsets(kafka.describe([scene.topic]), "read_uncommitted")[scene.topic][0]
+        found, held = kafka.describe([scene.topic]), None
+        # The marks of its transactions come a moment after these were ended.
+        while held is None or kafka.end_offsets(found)[scene.topic][0] != held:
+            held = kafka.end_offsets(found, "read_uncommitted")[scene.topic][0]
     for outcome in (scene.drain(spark), scene.follow(spark, until=lambda _event: False)):
         assert str(outcome.error) == (
             f"[TOPIC_RECREATED] flow shop: topic {scene.topic} was deleted and created again: its id is "

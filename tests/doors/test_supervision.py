@@ -15,6 +15,7 @@ from rivermouth import LossDecision, Project
 from rivermouth.domain.ledger.ledger import Counts
 from rivermouth.domain.project.locations import resolve
 from rivermouth.domain.project.table_per_topic import child_of
+from rivermouth.engine.batch.shared_batch import process_alone
 from rivermouth.engine.events import (
     BatchDone,
     BatchRetried,
@@ -421,7 +422,7 @@ def test_only_failures_in_a_row_make_the_pauses_longer(scene, topic, monkeypatch
         if count is None:
             return real(run, between)
         produce(scene.bootstrap_servers, name, count)
-        one_flow.drain(run)
+        one_flow.drain(run, process_alone)
         raise OSError("the network is down")
 
     monkeypatch.setattr(one_flow, "follow", stumbling)
