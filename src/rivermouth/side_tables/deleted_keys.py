@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
@@ -10,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from rivermouth import names
 from rivermouth.ports.delta import delta_ddl, delta_table
 from rivermouth.ports.delta.delta_merge import delete_alone
-from rivermouth.ports.internals import delta_snapshot
+from rivermouth.ports.internals import delta_snapshot, sessions
 from rivermouth.rows.keyed.change_order import Truncations
 from rivermouth.rows.keyed.history import ENTRY
 from rivermouth.schemas.column_types import nullable_columns
@@ -114,7 +113,7 @@ class Tombstones:
             mapping = {"delta.columnMapping.mode": "name"} if beside else {}
             layout = delta_table.TableLayout(nullable_columns(rows.schema), properties={**_PROPERTIES, **mapping})
             delta_table.create(rows.sparkSession, self.location, layout, metadata="{}")
-            self._note_forgotten()  # in a new table there is nothing to forget
+            self._note_forgotten(rows.sparkSession)  # in a new table there is nothing to forget
         self._add(rows)
         self._forget(rows.sparkSession, order)
 
@@ -180,12 +179,12 @@ class Tombstones:
         rows.coalesce(1).write.format("delta").mode("append").option("mergeSchema", "true").save(self.location)
 
     def _forget(self, spark: SparkSession, order: ChangeOrder) -> None:
-        if not self._is_due():
+        if not self._is_due(spark):
             return
         from delta.tables import DeltaTable  # noqa: PLC0415 - needs the session's jars
 
         # The limit is computed before the rows that must stay are written again.
-        old = F.expr(f"{_DELETED_AT} < timestamp_micros({round((time.time() - self._remember_s) * 1_000_000)}L)")
+        old = F.expr(f"{_DELETED_AT} < timestamp_micros({round((_now_s(spark) - self._remember_s) * 1_000_000)}L)")
         if order.snapshots:
             self._remember_newest_snapshot(spark, order)
         self._without_statistics(spark)
@@ -194,16 +193,16 @@ class Tombstones:
         # Each batch with deletions leaves a file, and all are read by the next ones.
         table.optimize().executeCompaction()
         table.vacuum()
-        self._note_forgotten()
+        self._note_forgotten(spark)
 
-    def _is_due(self) -> bool:
+    def _is_due(self, spark: SparkSession) -> bool:
         """Whether nobody has looked for an hour: neither this writer nor the process of an earlier run."""
         if self._forgotten_at is None:
             self._forgotten_at = _seconds(self._files.read(f"{self.location}/{FORGOTTEN}"))
-        return not 0 <= time.time() - self._forgotten_at < _FORGET_EVERY_S
+        return not 0 <= _now_s(spark) - self._forgotten_at < _FORGET_EVERY_S
 
-    def _note_forgotten(self) -> None:
-        self._forgotten_at = time.time()
+    def _note_forgotten(self, spark: SparkSession) -> None:
+        self._forgotten_at = _now_s(spark)
         self._files.write(f"{self.location}/{FORGOTTEN}", f"{self._forgotten_at:.0f}\n")
 
     def _remember_newest_snapshot(self, spark: SparkSession, order: ChangeOrder) -> None:
@@ -222,6 +221,10 @@ class Tombstones:
         # Before the first new epoch of a topic there was no column for it.
         missing = [name for name in order.columns if name not in found.columns]
         return found.withColumns({name: F.lit(None).cast("int") for name in missing}) if missing else found
+
+
+def _now_s(spark: SparkSession) -> float:
+    return sessions.now(spark).timestamp()
 
 
 def _seconds(text: str | None) -> float:

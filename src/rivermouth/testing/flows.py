@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from rivermouth.engine.run.supervisor import Supervisor
 from rivermouth.errors import ArgumentInvalid, TableMissing
 from rivermouth.names import did_you_mean
 from rivermouth.ports.delta import delta_table
+from rivermouth.ports.internals import sessions
 from rivermouth.ports.lake.lake_files import files_for
 from rivermouth.ports.sources.given_source import GivenSource
 from rivermouth.ports.spark.local_frames import no_rows
@@ -22,7 +24,7 @@ from rivermouth.rows import dead_letter
 from rivermouth.spec import StartingOffsets
 from rivermouth.spec.places import Places
 from rivermouth.testing.records import GivenRecords
-from rivermouth.testing.sessions import Folder, session_for_tests, table_frame
+from rivermouth.testing.sessions import Folder, session_for_tests, table_frame, time_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,6 +41,7 @@ def run_flow(
     spark: SparkSession | None = None,
     environ: Mapping[str, str] | None = None,
     tables: Mapping[str, DataFrame] | None = None,
+    now: dt.datetime | str | None = None,
 ) -> FlowTest:
     """Runs one flow on given records; its table and its dead letters are in a temporary lake.
 
@@ -50,6 +53,8 @@ def run_flow(
         spark: The test's session, with Delta; by default that of this process, or a new one.
         environ: Environment variables of the project file; the process's own where None.
         tables: The tables in which the flow looks up columns, by the names that its ``lookup`` has.
+        now: The current time of the flow's expressions and of records without a timestamp, with a time zone; None for
+            the time of the machine.
 
     Returns:
         The flow after its run; ``update`` runs it again on more records.
@@ -66,7 +71,7 @@ def run_flow(
     found = FlowTest(_project(project, environ), flow, session_for_tests() if spark is None else spark)
     for name, rows in (tables or {}).items():
         found.write_table(name, rows)
-    return found.update(records)
+    return found.update(records, now=now)
 
 
 class FlowTest:
@@ -89,24 +94,28 @@ class FlowTest:
         self._topic = next(iter((*self._flow.topics, *self._flow.assign)), self._flow.name)
         for topic in (*self._flow.topics, *self._flow.assign):
             self._records.add((), topic)
+        self._now: dt.datetime | None = None
         self.spark = spark
         self.outcome: FlowOutcome | None = None
 
-    def update(self, records: Iterable[Any] = (), *, check: bool = True) -> Self:
+    def update(self, records: Iterable[Any] = (), *, now: dt.datetime | str | None = None, check: bool = True) -> Self:
         """Gives more records, and runs the flow until it has read them.
 
         Args:
             records: As of ``run_flow``.
+            now: The current time from this run on; None leaves it as it is.
             check: Whether an error of the flow is raised; else it is in ``outcome``.
 
         Raises:
-            ArgumentInvalid: One is no record.
+            ArgumentInvalid: One is no record, or ``now`` is no time.
             RivermouthError: Why the flow failed.
         """
-        self._records.add(records, self._topic)
+        self._now = time_of(now) or self._now
+        self._records.add(records, self._topic, self._now)
+        spark = self.spark if self._now is None else sessions.cloned_at(self.spark, self._now)
         source = GivenSource(self._records.all, self._records.topics)
         job = FlowJob(self._flow, self._places, "", {}, given=source)
-        supervisor = Supervisor(self.spark, lambda _: None, handle_pending)
+        supervisor = Supervisor(spark, lambda _: None, handle_pending)
         (self.outcome,) = supervisor.run([job], keep_following=False)
         if check and self.outcome.error is not None:
             raise self.outcome.error

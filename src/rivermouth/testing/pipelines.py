@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +23,7 @@ from rivermouth.ports.delta import delta_table
 from rivermouth.ports.lake.lake_files import files_for
 from rivermouth.ports.spark.local_frames import no_rows
 from rivermouth.side_tables.row_dead_letters import ROW, WHY
-from rivermouth.testing.sessions import Folder, session_for_tests, table_frame
+from rivermouth.testing.sessions import Folder, session_for_tests, table_frame, time_of
 from rivermouth.testing.sources import Files, PipelineSources, Records, Rows
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def run_pipeline(
     profile: str | None = None,
     params: Mapping[str, str] | None = None,
     environ: Mapping[str, str] | None = None,
+    now: dt.datetime | str | None = None,
     spark: SparkSession | None = None,
     check: bool = True,
 ) -> PipelineTest:
@@ -59,6 +61,8 @@ def run_pipeline(
         profile: The profile or target of its settings.
         params: Values of its configuration.
         environ: Environment variables, among them its secrets; the process's own where None.
+        now: The current time of queries, of snapshots, of events and of records without a timestamp, with a time zone;
+            None for the time of the machine.
         spark: The test's session, with Delta; by default that of this process, or a new one.
         check: Whether a failed dataset raises ``PipelineFailed``; else the error is in ``outcome``.
 
@@ -66,7 +70,7 @@ def run_pipeline(
         The pipeline after its update; ``update`` runs another one.
 
     Raises:
-        ArgumentInvalid: Something that is given cannot be rows, records or files; or no pipeline is meant.
+        ArgumentInvalid: Something that is given cannot be rows, records, files or a time; or no pipeline is meant.
         TopicNotGiven: The pipeline reads a topic for which no records are given.
         PipelineFailed: A dataset failed.
         RivermouthError: What is wrong with the pipeline's files, definitions or queries.
@@ -77,7 +81,7 @@ def run_pipeline(
     """
     pipeline = _pipeline(place, name, profile, params, environ)
     found = PipelineTest(pipeline, session_for_tests() if spark is None else spark)
-    return found.update(tables=tables, topics=topics, files=files, check=check)
+    return found.update(tables=tables, topics=topics, files=files, now=now, check=check)
 
 
 class PipelineTest:
@@ -106,6 +110,7 @@ class PipelineTest:
         files: Mapping[str, Files] | None = None,
         refresh: Sequence[str] = (),
         full_refresh: Sequence[str] = (),
+        now: dt.datetime | str | None = None,
         check: bool = True,
     ) -> Self:
         """Adds to the sources, and runs an update as ``rivermouth run`` does: it evaluates the files again.
@@ -116,12 +121,14 @@ class PipelineTest:
             files: More files, by path.
             refresh: Only these datasets; all of them where empty.
             full_refresh: These are cleared, and filled from all that was given so far.
+            now: The current time from this update on; None leaves it as it is.
             check: Whether a failed dataset raises an error.
 
         Raises:
             PipelineFailed: A dataset failed.
             RivermouthError: As of ``run_pipeline``.
         """
+        self._sources.now = time_of(now) or self._sources.now
         self._sources.add(tables, topics, files)
         paths = {f"{PATHS}{path}": folder for path, folder in self._sources.paths.items()}
         pipeline = replace(self._pipeline, configuration={**paths, **self._pipeline.configuration})

@@ -18,12 +18,13 @@ class GivenRecords:
         self.topics: list[str] = []
         self._next: dict[tuple[str, int], int] = {}
 
-    def add(self, records: Iterable[Any], topic: str) -> list[Placed]:
+    def add(self, records: Iterable[Any], topic: str, now: dt.datetime | None = None) -> list[Placed]:
         """Adds records, or their values; those without an offset come behind those of their partition.
 
         Args:
             records: ``Record``s or values: a dict is sent as a JSON document, text as UTF-8, None as a tombstone.
             topic: Of those that name none.
+            now: The timestamp of those that have none; None for the time of the call.
 
         Raises:
             ArgumentInvalid: One is no record.
@@ -39,6 +40,6 @@ class GivenRecords:
             if isinstance(record.offset, int):
                 self._next[at] = max(self._next.get(at, 0), record.offset + 1)
             wanted.append(record)
-        found = placed(wanted, topic, dt.datetime.now(dt.UTC))
+        found = placed(wanted, topic, now or dt.datetime.now(dt.UTC))
         self.all += found
         return found

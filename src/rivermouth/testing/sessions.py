@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import datetime as dt
 import os
 import shutil
 import tempfile
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
+from rivermouth.errors import ArgumentInvalid
 from rivermouth.ports.spark import session
 from rivermouth.spec import SparkSettings
 
@@ -30,6 +32,27 @@ def session_for_tests() -> SparkSession:
     os.close(handle)
     settings = SparkSettings(master="local[2]", driver_memory="1g")
     return session.start(settings, app_name="rivermouth tests", log=Path(log))
+
+
+def time_of(now: dt.datetime | str | None) -> dt.datetime | None:
+    """The time that a test sets, in UTC.
+
+    Args:
+        now: A time with a time zone, or its text as of ISO 8601.
+
+    Raises:
+        ArgumentInvalid: It is no time, or has no time zone.
+    """
+    if now is None:
+        return None
+    try:
+        found = dt.datetime.fromisoformat(now) if isinstance(now, str) else now
+    except ValueError:
+        found = None
+    if not isinstance(found, dt.datetime) or found.tzinfo is None:
+        detail = "it is no time with a time zone"
+        raise ArgumentInvalid(argument="now", detail=detail, fix='now="2026-01-31T12:00:00Z"')
+    return found.astimezone(dt.UTC)
 
 
 class Folder:

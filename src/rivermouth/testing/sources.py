@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
@@ -52,6 +53,8 @@ class PipelineSources(GivenSources):
         self._tables: dict[TableName | str, str] = {}
         self._records = GivenRecords()
         self._added = 0
+        self.now: dt.datetime | None = None
+        """See ``GivenSources``."""
         self.paths: dict[str, str] = {}
         """By path that the pipeline reads the folder in its place."""
 
@@ -95,7 +98,7 @@ class PipelineSources(GivenSources):
     def _add_records(self, topic: str, records: Records) -> None:
         if isinstance(records, DataFrame):
             records = [_record_of(row.asDict()) for row in _with_bytes(records).collect()]
-        found = self._records.add(records, topic)
+        found = self._records.add(records, topic, self.now)
         rows = self._spark.createDataFrame([source_row(each) for each in found], COLUMNS)
         rows.coalesce(1).write.format("delta").mode("append").save(self._topics)
 
@@ -178,8 +181,6 @@ def _with_bytes(records: DataFrame) -> DataFrame:
 
 
 def _record_of(row: dict[str, Any]) -> Any:
-    import datetime as dt  # noqa: PLC0415 - for this alone
-
     from rivermouth.domain.project.sample_records import Record  # noqa: PLC0415
 
     at = row.get("timestamp")

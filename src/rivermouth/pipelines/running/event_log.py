@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import json
 import threading
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
@@ -109,7 +109,7 @@ class EventLog:
                 str(uuid.uuid4()),
                 (self._number, (self._number,)),
                 origin,
-                datetime.now(UTC),
+                self._loaded.workspace.now(),
                 event.message,
                 event.level,
                 error,
@@ -261,7 +261,7 @@ def _as_dict(row: tuple[Any, ...]) -> dict[str, Any]:
     def of(kind: T.DataType, value: Any) -> Any:
         if isinstance(kind, T.StructType) and value is not None:
             return {each.name: of(each.dataType, part) for each, part in zip(kind, value, strict=True)}
-        return value.isoformat() if isinstance(value, datetime) else value
+        return value.isoformat() if isinstance(value, dt.datetime) else value
 
     found: dict[str, Any] = of(COLUMNS, row)
     with contextlib.suppress(ValueError):

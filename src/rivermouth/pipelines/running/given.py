@@ -1,4 +1,4 @@
-"""What a test gives in the place of a pipeline's sources."""
+"""What a test gives in the place of a pipeline's sources, and of the machine's clock."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    import datetime as dt
+
     from pyspark.sql import DataFrame, SparkSession
 
     from rivermouth.pipelines.names import Names, TableName
@@ -13,7 +15,13 @@ if TYPE_CHECKING:
 
 
 class GivenSources(Protocol):
-    """Tables and Kafka records that are given, and what becomes of definitions that would read or write elsewhere."""
+    """Tables and Kafka records that are given, and what becomes of definitions that would read or write elsewhere.
+
+    Attributes:
+        now: The current time of queries, of snapshots and of events; None for that of the machine.
+    """
+
+    now: dt.datetime | None
 
     def table(self, text: str, name: TableName | None) -> str | None:
         """The folder of the Delta table that is read in the place of a table; None where none is given.

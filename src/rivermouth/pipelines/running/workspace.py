@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -104,7 +105,7 @@ class Workspace(Reader):
         self.params = pipeline.configuration
         self.files_of_lake = files_for(pipeline.project.lake, spark)
         self.registry = registry
-        self.session = PipelineSession(spark, self)
+        self.session = PipelineSession(spark, self, None if given is None else given.now)
         self.kafka_ends = KafkaEnds(self.session)
         self.lock = threading.RLock()
         self.nodes: Nodes | None = None
@@ -192,6 +193,11 @@ class Workspace(Reader):
     def activate(self) -> None:
         """Delta takes its settings from the session that is the thread's: from now on this one, in this thread."""
         sessions.make_active(self.session)
+
+    def now(self) -> dt.datetime:
+        """The current time: that of the machine, or the one that a test gives."""
+        given = None if self._given is None else self._given.now
+        return dt.datetime.now(dt.UTC) if given is None else given
 
     # What sessions ask
 

@@ -20,8 +20,11 @@ from rivermouth.pipelines.session.jdbc_source import JDBC
 from rivermouth.pipelines.session.kinesis_source import KINESIS
 from rivermouth.pipelines.session.local_rows import with_floats
 from rivermouth.pipelines.session.sql_frames import frame_of
+from rivermouth.ports.internals import sessions
 
 if TYPE_CHECKING:
+    import datetime as dt
+
     from pyspark.sql.types import StructType
 
     from rivermouth.domain.kinesis.options import KinesisOptions
@@ -67,10 +70,11 @@ class PipelineSession(SparkSession):
     Args:
         spark: The session whose context and catalog it shares.
         catalogue: Finds the pipeline's datasets.
+        now: The current time of its queries; None for that of the machine.
     """
 
-    def __init__(self, spark: SparkSession, catalogue: Catalogue) -> None:
-        super().__init__(spark.sparkContext, java_session(spark).newSession())
+    def __init__(self, spark: SparkSession, catalogue: Catalogue, now: dt.datetime | None = None) -> None:
+        super().__init__(spark.sparkContext, sessions.new_session(spark, now))
         self.catalogue = catalogue
         self._settings = _Settings(java_session(self).conf())
 

@@ -1,4 +1,4 @@
-"""What Spark's sessions have and PySpark does not show: Hadoop's settings, a clone, SQL settings that are checked.
+"""What Spark's sessions have and PySpark does not show: Hadoop's settings, a clone, checked SQL settings, the time.
 
 PySpark is imported where it is called: ``status`` reads a lake without Spark, and imports this module.
 """
@@ -7,6 +7,7 @@ PySpark is imported where it is called: ``status`` reads a lake without Spark, a
 
 from __future__ import annotations
 
+import datetime as dt
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -43,6 +44,10 @@ _ADDS_SETTINGS_OF: Final = {"s3a": "org.apache.hadoop.fs.s3a.S3AFileSystem"}
 _CONFIGURATION: Final = "org.apache.hadoop.conf.Configuration"
 _SOURCES: Final = "updatingResource"
 """Its list of the sources of each setting."""
+
+_TIME: Final = "rivermouth.internals.plan.SessionTime"
+_TIME_SETTING: Final = "spark.rivermouth.session_time_us"
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 _BETWEEN: Final = "\x1f"
 """Between two settings in a text of all; no setting has it."""
@@ -96,6 +101,41 @@ def cloned(spark: SparkSession) -> SparkSession:
     from pyspark.sql import SparkSession  # noqa: PLC0415 - see the module
 
     return SparkSession(spark.sparkContext, java_session(spark).cloneSession())
+
+
+def new_session(spark: SparkSession, at: dt.datetime | None = None) -> Any:
+    """A new session in Java with the context and the catalog of another one.
+
+    Args:
+        spark: The other one.
+        at: What ``current_timestamp()`` and its relatives are in its queries; None for the time of the machine.
+    """
+    return java_session(spark).newSession() if at is None else _set_time(_with_time(spark).newSession(), at)
+
+
+def cloned_at(spark: SparkSession, at: dt.datetime) -> SparkSession:
+    """A session as ``cloned`` makes one, with this time in its queries."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - see the module
+
+    return SparkSession(spark.sparkContext, _set_time(_with_time(spark).cloneSession(), at))
+
+
+def now(spark: SparkSession) -> dt.datetime:
+    """The current time of a session, in UTC: that of the machine, or the one that a test has set."""
+    given = spark.conf.get(_TIME_SETTING, None)
+    return dt.datetime.now(dt.UTC) if given is None else _EPOCH + dt.timedelta(microseconds=int(given))
+
+
+def _with_time(spark: SparkSession) -> Any:
+    """Java's session. Those that are made of it from now on have the time that is set for them."""
+    found = java_session(spark)
+    java_class(spark, _TIME).allow(found)
+    return found
+
+
+def _set_time(java: Any, at: dt.datetime) -> Any:
+    java.conf().set(_TIME_SETTING, str((at - _EPOCH) // dt.timedelta(microseconds=1)))
+    return java
 
 
 def rehomed(frame: DataFrame, spark: SparkSession) -> DataFrame:

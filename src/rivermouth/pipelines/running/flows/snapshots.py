@@ -41,7 +41,7 @@ def run_snapshots(loaded: Loaded, node: Node, flow: FlowNode, context: QueryCont
         frame = in_own_session(evaluated).frame
         run = opened(loaded, context, frame)
         query_batch.complete_held(frame.sparkSession, run)
-        _merge(flow, run, with_computed(frame, node.columns), dt.datetime.now(dt.UTC))
+        _merge(flow, run, with_computed(frame, node.columns), loaded.workspace.now())
         return run.counts
     nothing = loaded.workspace.session.range(0)
     query_batch.complete_held(nothing.sparkSession, opened(loaded, context, nothing))
