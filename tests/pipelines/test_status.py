@@ -80,17 +80,17 @@ ORDERS = """orders: its last batch is ledger entry 0
   last batch: done at <time>
     4 read, 2 written, 1 dropped, 1 dead-lettered
   so far: 4 read, 2 written, 1 dropped, 1 dead-lettered
-    expectation  action       failed in the last batch  failed so far
-    noted        warn         2 of 4                    2 of 4
-    an id        drop         1 of 4                    1 of 4
-    small        dead_letter  1 of 4                    1 of 4"""
+    expectation  action       failed in the last batches  failed so far
+    noted        warn         2 of 4                      2 of 4
+    an id        drop         1 of 4                      1 of 4
+    small        dead_letter  1 of 4                      1 of 4"""
 TOTALS = """totals: its last refresh is ledger entry 0, full: it was not computed yet
   materialized view: {lake}/sales/totals
   last batch: done at <time>
     1 read, 0 written, 0 dropped, 1 dead-lettered
   so far: 1 read, 0 written, 0 dropped, 1 dead-lettered
-    expectation  action       failed in the last batch  failed so far
-    few          dead_letter  1 of 1                    1 of 1"""
+    expectation  action       failed in the last batches  failed so far
+    few          dead_letter  1 of 1                      1 of 1"""
 
 
 def test_status_tells_what_batches_did_and_which_flow_failed(shop, capsys):
@@ -134,18 +134,18 @@ orders: its last batch is ledger entry 0
   last batch: done at <time>
     3 read, 1 written, 1 dropped, 1 dead-lettered
   so far: 3 read, 1 written, 1 dropped, 1 dead-lettered
-    expectation  action       failed in the last batch  failed so far
-    noted        warn         2 of 3                    2 of 3
-    an id        drop         1 of 3                    1 of 3
-    small        dead_letter  1 of 3                    1 of 3
+    expectation  action       failed in the last batches  failed so far
+    noted        warn         2 of 3                      2 of 3
+    an id        drop         1 of 3                      1 of 3
+    small        dead_letter  1 of 3                      1 of 3
 
 strict: its last batch is ledger entry 0
   streaming table: {lake}/sales/strict
   last batch: done at <time>
     1 read, 1 written, 0 dropped, 0 dead-lettered
   so far: 1 read, 1 written, 0 dropped, 0 dead-lettered
-    expectation  action  failed in the last batch  failed so far
-    no refund    fail    0 of 1                    0 of 1
+    expectation  action  failed in the last batches  failed so far
+    no refund    fail    0 of 1                      0 of 1
 
 behind: its last batch is ledger entry 0
   streaming table: {lake}/sales/behind
@@ -158,8 +158,8 @@ totals: its last refresh is ledger entry 0, full: it was not computed yet
   last batch: done at <time>
     1 read, 1 written, 0 dropped, 0 dead-lettered
   so far: 1 read, 1 written, 0 dropped, 0 dead-lettered
-    expectation  action       failed in the last batch  failed so far
-    few          dead_letter  0 of 1                    0 of 1
+    expectation  action       failed in the last batches  failed so far
+    few          dead_letter  0 of 1                      0 of 1
 
 check: passed
 """,
@@ -184,6 +184,14 @@ check: passed
         "views": {},
         "expectations": {"noted": 2, "an id": 1, "small": 2},
     }
+    small = next(each for each in by_name["orders"]["expectations"] if each["name"] == "small")
+    assert [(each["flow"], each["entry"], each["failed"], each["read"]) for each in small["batches"]] == [
+        ("orders", 1, 1, 2),
+        ("orders", 0, 1, 3),
+    ]
+    assert all(each["finished_at"] > 0 for each in small["batches"])
+    (noted,) = (line.split("  ") for line in said(capsys, "status")[1].splitlines() if "noted" in line)
+    assert [part.strip() for part in noted if part] == ["noted", "warn", "0 of 2, 2 of 3", "2 of 5"]
     failure = by_name["strict"]["flows"][0]["failure"]
     assert (failure["code"], failure["flow"]) == ("ROW_EXPECTATION_FAILED", "strict")
     assert by_name["behind"]["flows"][0]["failure"] is None

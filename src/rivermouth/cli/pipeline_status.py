@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rivermouth.cli.lag_text import lag_lines, partition_lines
 from rivermouth.cli.text_table import columns
 
 if TYPE_CHECKING:
     from rivermouth.domain.query.query_entry import QueryCounts
-    from rivermouth.pipelines.status import DatasetStatus, PipelineStatus
+    from rivermouth.pipelines.status import DatasetStatus, ExpectationStatus, PipelineStatus
+
+_SHOWN: Final = 4
+"""Batches of an expectation in a line; JSON has more."""
 
 
 def pipeline_text(status: PipelineStatus) -> str:
@@ -41,18 +44,24 @@ def _dataset(status: DatasetStatus) -> list[str]:
         lines += [f"    {_counts(status.last_batch)}", f"  so far: {_counts(status.totals)}"]
     lines += [*lag_lines(status.lag, status.furthest_behind), *partition_lines(status.partitions)]
     if status.expectations:
-        head = ("expectation", "action", "failed in the last batch", "failed so far")
+        head = ("expectation", "action", "failed in the last batches", "failed so far")
         rows = [
             (
                 f"{each.view}: {each.name}" if each.view else each.name,
                 each.action,
-                f"{each.failed_last:,} of {each.read_last:,}",
+                _last_batches(each),
                 f"{each.failed:,} of {each.read:,}",
             )
             for each in status.expectations
         ]
         lines.append(columns(head, rows, indent="    "))
     return lines
+
+
+def _last_batches(expectation: ExpectationStatus) -> str:
+    """The newest first."""
+    pairs = [(each.failed, each.read) for each in expectation.batches[:_SHOWN]]
+    return ", ".join(f"{failed:,} of {read:,}" for failed, read in pairs) or "-"
 
 
 def _counts(counts: QueryCounts) -> str:

@@ -50,9 +50,11 @@ class RivermouthError(Exception):
         return self
 
     def located(self, at: At) -> Self:
-        """The same error with the place ``at``, unless it already has one."""
+        """The same error, with its cause, and with the place ``at`` unless it already has one."""
         place = at(self.setting_path) if callable(at) else at
-        return type(self)(at=self.at or place, **self.facts).about(*self.setting_path)
+        found = type(self)(at=self.at or place, **self.facts).about(*self.setting_path)
+        found.__cause__ = self.__cause__
+        return found.with_traceback(self.__traceback__)
 
     def __str__(self) -> str:
         lines = [f"[{self.code}] {self.message}"]

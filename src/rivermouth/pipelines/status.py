@@ -30,6 +30,27 @@ if TYPE_CHECKING:
     from rivermouth.project.commands.checks.health import HealthRules
 
 _BATCHES: Final = ("batch", "refresh")
+_SERIES: Final = 10
+"""The most batches of a flow, and the most commits that are read for them, where a dataset has expectations."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectationBatch:
+    """How the rows of one batch do with an expectation.
+
+    Attributes:
+        flow: The flow of the batch.
+        entry: Number of its ledger entry.
+        finished_at: When that was committed, in seconds since the epoch; None where the log does not show it.
+        failed: Rows for which the condition was not TRUE.
+        read: Rows that it was asked of.
+    """
+
+    flow: str
+    entry: int
+    finished_at: float | None
+    failed: int
+    read: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +66,8 @@ class ExpectationStatus:
         read_last: Rows of the last batch that it was asked of.
         read: The same of all batches.
         view: The view whose rows they are; empty where they are rows for the table.
+        batches: The last batches of all flows since the table was made or cleared, the newest first; at most ten that
+            are in the log. Those of a view also from before it was last computed in full.
     """
 
     name: str
@@ -55,6 +78,15 @@ class ExpectationStatus:
     read_last: int = 0
     read: int = 0
     view: str = ""
+    batches: tuple[ExpectationBatch, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    flow: str
+    entry: int
+    finished_at: float | None
+    counts: QueryCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +231,7 @@ def _dataset(files: LakeFiles, pipeline: Pipeline, known: KnownDataset, ends: To
     found = DatasetStatus(known.dataset, known.kind, known.location)
     try:
         read = [_flow(files, pipeline, known, flow) for flow in known.flows]
+        recent = _recent(files, known)
     except RivermouthError as error:
         return replace(found, message=error.message, code=error.code, hint=error.next_step)
     flows, unknown = _with_lags(read, ends)
@@ -214,7 +247,7 @@ def _dataset(files: LakeFiles, pipeline: Pipeline, known: KnownDataset, ends: To
         expectations=tuple(
             expectation
             for view, said in {"": known.expectations, **known.views}.items()
-            for expectation in _expectations(view, said, last or NO_COUNTS, totals)
+            for expectation in _expectations(view, said, (last or NO_COUNTS, totals), recent)
         ),
     )
     found = replace(
@@ -245,14 +278,38 @@ def _with_lags(
     return tuple(flows), unknown
 
 
+def _recent(files: LakeFiles, known: KnownDataset) -> list[_Batch]:
+    """The last batches of all flows since the table was made or cleared, where it has expectations."""
+    if not (known.expectations or known.views) or not known.location or not delta_table.exists(files, known.location):
+        return []
+    found = []
+    for flow in known.flows:
+        ledger = QueryLedger(files, known.location, known.side_files[flow], flow=flow)
+        for entry, commit in ledger.entries(_SERIES, most_commits=_SERIES):
+            if entry.kind in ("created", "cleared"):
+                break
+            if entry.kind in _BATCHES:
+                found.append(_Batch(flow, entry.number, commit.committed_at, entry.counts))
+    return sorted(found, key=lambda each: -(each.finished_at or 0.0))[:_SERIES]
+
+
 def _expectations(
-    view: str, said: Mapping[str, tuple[str, str]], last: QueryCounts, totals: QueryCounts
+    view: str,
+    said: Mapping[str, tuple[str, str]],
+    last_and_totals: tuple[QueryCounts, QueryCounts],
+    recent: Sequence[_Batch],
 ) -> Iterator[ExpectationStatus]:
-    if view:
-        last, totals = last.views.get(view, NO_COUNTS), totals.views.get(view, NO_COUNTS)
+    def rows(counts: QueryCounts) -> QueryCounts:
+        return counts.views.get(view, NO_COUNTS) if view else counts
+
+    last, totals = map(rows, last_and_totals)
     for name, (condition, action) in said.items():
+        batches = tuple(
+            ExpectationBatch(each.flow, each.entry, each.finished_at, own.expectations.get(name, 0), own.read)
+            for each, own in ((each, rows(each.counts)) for each in recent)
+        )
         failed_last, failed = last.expectations.get(name, 0), totals.expectations.get(name, 0)
-        yield ExpectationStatus(name, condition, action, failed_last, failed, last.read, totals.read, view)
+        yield ExpectationStatus(name, condition, action, failed_last, failed, last.read, totals.read, view, batches)
 
 
 def _message(found: DatasetStatus, newest: DatasetFlowStatus | None) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rivermouth.domain.query.query_entry import QueryCounts
 
 if TYPE_CHECKING:
     from rivermouth.domain.query.refresh_decision import RefreshKind
+    from rivermouth.errors import RivermouthError
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +130,12 @@ class FlowFailed(QueryEvent):
     Attributes:
         error: Its whole text.
         code: The error's code.
+        cause: The error.
     """
 
     error: str
     code: str
+    cause: RivermouthError | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

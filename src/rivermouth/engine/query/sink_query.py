@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from rivermouth.domain.query.query_entry import QueryCounts
 from rivermouth.engine.query.query_batch import check_files
 from rivermouth.engine.query.query_events import SinkWritten
-from rivermouth.engine.query.streaming import TriggerReports, cause, counted, trigger_of, until_ended
+from rivermouth.engine.query.streaming import TriggerReports, cause, counted, trigger_of, until_ended, with_cause
 from rivermouth.errors import CheckpointOfAnotherFlow, QueryFailed, RivermouthError, SinkPositionLost
 from rivermouth.ports.internals.observed import ObservedStream
 from rivermouth.ports.lake.query_checkpoint import QueryCheckpoint
@@ -105,7 +105,7 @@ def run_sink_query(
             counts = QueryCounts(read=read, written=read)
             context.emit(SinkWritten(context.dataset, context.flow, counts))
     except (PySparkException, Py4JJavaError) as error:
-        raise _failure(error, called, context) from error
+        raise _failure(error, called, context) from with_cause(error, None if called is None else called.failure)
     return counts, reports.late
 
 

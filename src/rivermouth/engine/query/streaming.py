@@ -127,10 +127,10 @@ def _until_done(query: StreamingQuery, run: QueryRun) -> int:
         until_ended(query, run.stopping, look)
         look()
         if (ended := query.exception()) is not None and not run.stopping.is_set():
-            raise failure(run.failure or ended, run) from ended
+            raise failure(run.failure or ended, run) from with_cause(ended, run.failure)
     except (PySparkException, Py4JJavaError) as error:
         if not run.stopping.is_set():
-            raise failure(run.failure or error, run) from error
+            raise failure(run.failure or error, run) from with_cause(error, run.failure)
     finally:
         if query.isActive:
             query.stop()
@@ -342,6 +342,13 @@ def _set_aside(checkpoint: QueryCheckpoint, context: QueryContext, state: str, r
     else:
         checkpoint.remove()
     context.emit(CheckpointMade(context.dataset, context.flow, reason, aside))
+
+
+def with_cause(error: BaseException, first: BaseException | None) -> BaseException:
+    """An error of Spark's, and behind it the one that a batch raised, which Spark hands on only as text."""
+    if first is not None and first is not error and error.__cause__ is None and not isinstance(first, RivermouthError):
+        error.__cause__ = first
+    return error
 
 
 def failure(error: BaseException, run: QueryRun) -> RivermouthError:

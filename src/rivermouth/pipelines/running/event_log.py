@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import contextlib
-import datetime as dt
 import json
 import threading
+import traceback
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import __version__
 from rivermouth.engine.query import query_events as ev
-from rivermouth.errors import RivermouthError
+from rivermouth.errors import RivermouthError, first_line
 from rivermouth.pipelines.event_columns import COLUMNS
 from rivermouth.ports.delta import delta_table
+from rivermouth.ports.delta.delta_ddl import alter
 from rivermouth.ports.delta.small_append import append_rows
+from rivermouth.ports.internals.delta_snapshot import table_state
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from rivermouth.domain.query.query_entry import QueryCounts
     from rivermouth.engine.query.query_events import QueryEvent, QueryListener
     from rivermouth.pipelines.running.load import Loaded
@@ -62,6 +67,7 @@ class EventLog:
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._timer: threading.Timer | None = None
+        self._has_columns = False
         self._hooks = [_Hook(each) for each in loaded.definitions.hooks]
 
     def hear(self, event: QueryEvent) -> None:
@@ -79,7 +85,7 @@ class EventLog:
         try:
             yield
         except RivermouthError as error:
-            self._progress("FAILED", "ERROR", str(error))
+            self._progress("FAILED", "ERROR", error)
             self.write()
             raise
         else:
@@ -91,11 +97,11 @@ class EventLog:
         """The update is done."""
         failed = [each for each in outcomes if each.result == "failed"]
         if failed:
-            self._progress("FAILED", "ERROR", str(failed[0].error))
+            self._progress("FAILED", "ERROR", failed[0].error)
         else:
             self._progress("CANCELED" if stopped else "COMPLETED", "INFO")
 
-    def _progress(self, state: str, level: str, error: str = "") -> None:
+    def _progress(self, state: str, level: str, error: BaseException | None = None) -> None:
         message = f"Update {self._update_id[:6]} is {state}."
         self._keep(_Event("update_progress", level, message, {"update_progress": {"state": state}}, error))
 
@@ -104,7 +110,6 @@ class EventLog:
         with self._lock:
             self._number += 1
             origin = (pipeline.name, pipeline.name, self._update_id, flow, dataset, f"rivermouth {__version__}")
-            error = (True, event.error) if event.error else None
             row = (
                 str(uuid.uuid4()),
                 (self._number, (self._number,)),
@@ -112,7 +117,7 @@ class EventLog:
                 self._loaded.workspace.now(),
                 event.message,
                 event.level,
-                error,
+                None if event.error is None else _described_error(event.error),
                 json.dumps(event.details),
                 event.kind,
                 "STABLE",
@@ -171,11 +176,22 @@ class EventLog:
     def _append(self, rows: Sequence[tuple[Any, ...]]) -> None:
         spark, location = self._loaded.workspace.session, self._loaded.pipeline.event_log
         files = self._loaded.workspace.files_of_lake
-        if not delta_table.exists(files, location):
+        if delta_table.exists(files, location):
+            self._add_columns(spark, location)
+        else:
             comment = f"Events of pipeline {self._loaded.pipeline.name}"
             layout = delta_table.TableLayout(COLUMNS, comment=comment, properties=_PROPERTIES)
             delta_table.create(spark, location, layout, metadata="{}")
         append_rows(spark, files, location, [_by_name(COLUMNS, each) for each in rows], COLUMNS)
+
+    def _add_columns(self, spark: SparkSession, location: str) -> None:
+        """Gives a table that an older version made the fields that errors have now."""
+        if self._has_columns:
+            return
+        there = table_state(spark, location).columns
+        if there["error"].dataType != COLUMNS["error"].dataType:
+            alter(spark, location, added=(), widened=[COLUMNS["error"]])
+        self._has_columns = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +200,7 @@ class _Event:
     level: str
     message: str
     details: dict[str, Any]
-    error: str = ""
+    error: BaseException | None = None
 
 
 _MAINTENANCE: Final = {
@@ -200,7 +216,7 @@ def _described(event: QueryEvent) -> list[_Event]:
     """What Databricks' event log says of an event."""
     name = event.flow
 
-    def progress(status: str, level: str, error: str = "", **more: Any) -> _Event:
+    def progress(status: str, level: str, error: BaseException | None = None, **more: Any) -> _Event:
         details = {"flow_progress": {"status": status, **more}}
         return _Event("flow_progress", level, f"Flow '{name}' is {status}.", details, error)
 
@@ -214,7 +230,7 @@ def _described(event: QueryEvent) -> list[_Event]:
         case ev.FlowCompleted():
             return [progress("COMPLETED", "INFO", **_figures(event.dataset, event.counts))]
         case ev.FlowFailed():
-            return [progress("FAILED", "ERROR", event.error)]
+            return [progress("FAILED", "ERROR", event.cause)]
         case ev.FlowSkipped():
             return [progress("SKIPPED", "WARN", reason=event.reason)]
         case ev.FlowRetried():
@@ -247,23 +263,36 @@ def _figures(dataset: str, counts: QueryCounts) -> dict[str, Any]:
     }
 
 
-def _by_name(kind: T.StructType, row: tuple[Any, ...]) -> dict[str, Any]:
-    """A row with the names of its columns, and its structs with theirs."""
-    return {
-        each.name: _by_name(each.dataType, part) if isinstance(each.dataType, T.StructType) and part else part
-        for each, part in zip(kind, row, strict=True)
-    }
+def _described_error(error: BaseException) -> tuple[Any, ...]:
+    """An error with those behind it, each with the lines of Python where it was raised."""
+    chain = list[BaseException]()
+    each: BaseException | None = error
+    while each is not None and each not in chain:
+        chain.append(each)
+        each = each.__cause__
+    return (True, str(error), [_described_exception(each) for each in chain])
+
+
+def _described_exception(error: BaseException) -> tuple[Any, ...]:
+    text = str(error) if isinstance(error, RivermouthError) else first_line(error)
+    frames = traceback.extract_tb(error.__traceback__)
+    stack = [(Path(each.filename).stem, each.name, each.filename, each.lineno) for each in frames]
+    return (f"{type(error).__module__}.{type(error).__qualname__}", text, stack)
+
+
+def _by_name(kind: T.DataType, value: Any) -> Any:
+    """A value whose structs have the names of their fields."""
+    if isinstance(kind, T.StructType) and value is not None:
+        return {each.name: _by_name(each.dataType, part) for each, part in zip(kind, value, strict=True)}
+    if isinstance(kind, T.ArrayType) and value is not None:
+        return [_by_name(kind.elementType, part) for part in value]
+    return value
 
 
 def _as_dict(row: tuple[Any, ...]) -> dict[str, Any]:
     """An event as functions get it."""
-
-    def of(kind: T.DataType, value: Any) -> Any:
-        if isinstance(kind, T.StructType) and value is not None:
-            return {each.name: of(each.dataType, part) for each, part in zip(kind, value, strict=True)}
-        return value.isoformat() if isinstance(value, dt.datetime) else value
-
-    found: dict[str, Any] = of(COLUMNS, row)
+    found: dict[str, Any] = _by_name(COLUMNS, row)
+    found["timestamp"] = found["timestamp"].isoformat()
     with contextlib.suppress(ValueError):
         found["details"] = json.loads(found["details"])
     return found

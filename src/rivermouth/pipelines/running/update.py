@@ -116,7 +116,7 @@ class Update:
 
     def _failed(self, shown: str, flow: FlowNode, error: RivermouthError) -> None:
         self._failures.failed(file_name(flow.name), error)
-        self.emit(FlowFailed(shown, flow.name, str(error), error.code))
+        self.emit(FlowFailed(shown, flow.name, str(error), error.code, error))
 
     def run(self, chosen: Collection[TableName] | None = None) -> list[DatasetOutcome]:
         """Refreshes the datasets of these names, or all; each behind those that it reads.

@@ -103,10 +103,15 @@ class QueryLedger:
             raise LedgerLost(table=self.location, entry=known, side_file=self.side_file)
         return QueryPosition(entry, none.version)
 
-    def entries(self, count: int) -> list[tuple[QueryEntry, Commit]]:
-        """The newest entries that are still in the log, at most ``count``, the newest first."""
+    def entries(self, count: int, *, most_commits: int | None = None) -> list[tuple[QueryEntry, Commit]]:
+        """The newest entries that are still in the log, the newest first.
+
+        Args:
+            count: At most so many.
+            most_commits: How many commits are read for them at most, those of others included; None for all.
+        """
         found: list[tuple[QueryEntry, Commit]] = []
-        for version in reversed(delta_table.commit_versions(self._files, self.location)):
+        for version in delta_table.commit_versions(self._files, self.location)[::-1][:most_commits]:
             commit = delta_table.read_commit(self._files, self.location, version)
             entry = None if commit is None else self._entry(commit)
             if commit is not None and entry is not None:
