@@ -107,7 +107,7 @@ class QueryLedger:
         """The newest entries that are still in the log, the newest first.
 
         Args:
-            count: At most so many.
+            count: How many at most.
             most_commits: How many commits are read for them at most, those of others included; None for all.
         """
         found: list[tuple[QueryEntry, Commit]] = []
