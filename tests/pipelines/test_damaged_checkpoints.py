@@ -105,7 +105,8 @@ def test_the_hints_of_lost_positions_work(folder):
         "sums": f"[QUERY_STATE_LOST] flow sums keeps state, and its checkpoint {places}/default.sums/sums is not the "
         f"one of table {folder.folder}/lake/default/sums: offsets/0 has an unknown form; the flow was not started\n"
         "  at: src/a.py:11\n"
-        "  hint: restore the checkpoint, or rivermouth run --full-refresh sums",
+        "  hint: restore the checkpoint, or rivermouth run --full-refresh sums, or keep the rows and read the sources "
+        "again: rivermouth run --reset-checkpoint sums",
         "copies": f"[SINK_POSITION_LOST] flow copy: the checkpoint {places}/sink.copies/copy is damaged: offsets/0 has "
         "an unknown form; nothing else says which rows sink copies has, and the flow was not started\n"
         "  at: src/a.py:23\n"

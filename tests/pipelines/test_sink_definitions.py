@@ -1,5 +1,10 @@
 """Sinks as files define them, before anything runs."""
 
+import pytest
+
+from rivermouth.errors import RivermouthError
+from rivermouth.pipelines.graph import declared, sink_name
+from rivermouth.pipelines.names import Names, TableName
 from rivermouth.pipelines.python.files import Evaluation
 from rivermouth.pipelines.python.modules import importable
 from rivermouth.pipelines.python.registry import Registry
@@ -26,3 +31,25 @@ def test_options_of_readers_at_a_kafka_sink_are_named_and_left_out(tmp_path):
         ("a.py:5", "sink out: failOnDataLoss has no effect, it is an option of readers"),
         ("a.py:5", "sink out: startingoffsets has no effect, it is an option of readers"),
     ]
+
+
+def test_a_flow_after_use_writes_into_a_sink_whichever_is_defined_first(tmp_path):
+    flows, sinks = tmp_path / "flows.sql", tmp_path / "sinks.py"
+    flows.write_text(
+        "USE SCHEMA silver;\nCREATE STREAMING TABLE t AS SELECT 1;\n"
+        "CREATE FLOW f AS INSERT INTO out BY NAME SELECT 2;\nCREATE FLOW g AS INSERT INTO t BY NAME SELECT 3;\n"
+    )
+    sinks.write_text('from pyspark import pipelines as dp\ndp.create_sink("out", "delta", {"path": "p"})\n')
+    for files in ([flows, sinks], [sinks, flows]):
+        with importable({}):
+            found = Evaluation(tmp_path, {}, {}, Registry(tmp_path)).evaluate(files)
+        known = declared(found, Names("default", "main"))
+        assert {name: [each.name for each in several] for name, several in known.flows.items()} == {
+            TableName("silver", "t"): ["silver.t", "g"],
+            sink_name("out"): ["f"],
+        }
+    with importable({}):
+        found = Evaluation(tmp_path, {}, {}, Registry(tmp_path)).evaluate([flows])
+    with pytest.raises(RivermouthError) as unknown:
+        declared(found, Names("default", "main"))
+    assert unknown.value.code == "TARGET_UNKNOWN"

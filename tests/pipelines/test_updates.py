@@ -311,7 +311,8 @@ def assert_state_lost(folder):
         f"[QUERY_STATE_LOST] flow seen keeps state, and its checkpoint {checkpoint} is not the one of table "
         f"{folder.folder}/lake/default/seen: there is none; the flow was not started\n"
         "  at: src/a.py:2\n"
-        "  hint: restore the checkpoint, or rivermouth run --full-refresh seen"
+        "  hint: restore the checkpoint, or rivermouth run --full-refresh seen, or keep the rows and read the sources "
+        "again: rivermouth run --reset-checkpoint seen"
     )
 
 

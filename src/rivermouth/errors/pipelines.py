@@ -173,7 +173,10 @@ class QueryStateLost(RivermouthError):
         "flow {flow} keeps state, and its checkpoint {checkpoint} is not the one of table {table}: {detail}; "
         "the flow was not started"
     )
-    hint = "restore the checkpoint, or rivermouth run --full-refresh {dataset}"
+    hint = (
+        "restore the checkpoint, or rivermouth run --full-refresh {dataset}, or keep the rows and read the sources again: "
+        "rivermouth run --reset-checkpoint {dataset}"
+    )
 
 
 class SinkPositionLost(RivermouthError):

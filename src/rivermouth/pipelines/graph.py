@@ -214,6 +214,9 @@ def _target(flow: Flow, names: Names, datasets: Mapping[TableName, Dataset], sin
         return sink_name(flow.target)
     name = names.resolve(flow.target)
     if name is None or name not in datasets or datasets[name].kind in VIEWS:
+        # ``USE`` gives the names of flows' targets a schema; a sink has none.
+        if name is not None and name.table in sinks:
+            return sink_name(name.table)
         known = [*(names.shown(each) for each, found in datasets.items() if found.kind not in VIEWS), *sinks]
         fix = did_you_mean(flow.target, known)
         if not fix.startswith("did you mean"):
