@@ -119,7 +119,10 @@ def _plan_pipeline(pipeline: Pipeline, chosen: Selection, output: Output, form: 
     from rivermouth.pipelines.running.plan import plan as planned_of
 
     notes(pipeline, output)
-    with hooks(output) as given, commands.opened(pipeline, given, writes=False, use="look") as loaded:
+    with (
+        hooks(output) as given,
+        commands.opened(pipeline, given, writes=False, use="look", selection=chosen) as loaded,
+    ):
         for text in commands.notes_of(loaded):
             output.note(text)
         planned, found = planned_of(loaded, chosen), loaded.graph

@@ -165,6 +165,16 @@ class TableSchemaChanged(RivermouthError):
     hint = "rivermouth run --full-refresh {dataset}, or cast the column in the query"
 
 
+class TablePartitionsChanged(RivermouthError):
+    """A table has other partition columns than its definition."""
+
+    code = "TABLE_PARTITIONS_CHANGED"
+    what = (
+        "dataset {dataset}: the table is partitioned by {found}, and its definition says {wanted}; nothing was written"
+    )
+    hint = "rivermouth run --full-refresh {dataset}, or write the partition columns of the table"
+
+
 class QueryStateLost(RivermouthError):
     """A query that keeps state has no checkpoint that belongs to its table."""
 
@@ -174,20 +184,9 @@ class QueryStateLost(RivermouthError):
         "the flow was not started"
     )
     hint = (
-        "restore the checkpoint, or rivermouth run --full-refresh {dataset}, or keep the rows and read the sources again: "
-        "rivermouth run --reset-checkpoint {dataset}"
+        "restore the checkpoint, or rivermouth run --full-refresh {dataset}, or keep the rows and read the sources "
+        "again: rivermouth run --reset-checkpoint {dataset}"
     )
-
-
-class SinkPositionLost(RivermouthError):
-    """The checkpoint of a sink's flow cannot be read, and nothing else says what the sink has."""
-
-    code = "SINK_POSITION_LOST"
-    what = (
-        "flow {flow}: the checkpoint {checkpoint} is damaged: {detail}; nothing else says which rows sink {sink} has, "
-        "and the flow was not started"
-    )
-    hint = "restore the checkpoint, or send all rows again: rivermouth run --reset-checkpoint {sink}"
 
 
 class TableOfFlow(RivermouthError):
@@ -367,35 +366,3 @@ class PipelineAuditFailed(RivermouthError):
     code = "PIPELINE_AUDIT_FAILED"
     what = "tables do not have what their ledgers say: {datasets}; nothing was changed"
     hint = "rivermouth tables describe {first}"
-
-
-class SinkColumnsInvalid(RivermouthError):
-    """A query into a sink does not have the columns that the sink needs."""
-
-    code = "SINK_COLUMNS_INVALID"
-    what = "flow {flow} into sink {sink}: its query {detail}; the pipeline was not run"
-    hint = "{fix}"
-
-
-class SinkOptionRefused(RivermouthError):
-    """An option of a sink is unknown, missing, or has a value that it cannot have."""
-
-    code = "SINK_OPTION_REFUSED"
-    what = "sink {sink}: option {option} {detail}; the pipeline was not run"
-    hint = "{fix}"
-
-
-class NotifierMissing(RivermouthError):
-    """The library that sends notifications is not installed."""
-
-    code = "NOTIFIER_MISSING"
-    what = "sink {sink}: notifications need the package apprise, which is not installed; the pipeline was not run"
-    hint = "pip install 'rivermouth[notify]'"
-
-
-class NotificationFailed(RivermouthError):
-    """A service did not take a message."""
-
-    code = "NOTIFICATION_FAILED"
-    what = "sink {sink}: {service} did not take a message; the batch will be sent again, from its beginning"
-    hint = "rivermouth run, when the service answers again"

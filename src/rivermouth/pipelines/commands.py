@@ -103,7 +103,14 @@ def _pipeline(settings: PipelineSettings, home: Path, environ: Mapping[str, str]
 
 
 @contextmanager
-def opened(pipeline: Pipeline, hooks: RunHooks = NO_HOOKS, *, writes: bool, use: JvmUse = "drain") -> Iterator[Loaded]:
+def opened(
+    pipeline: Pipeline,
+    hooks: RunHooks = NO_HOOKS,
+    *,
+    writes: bool,
+    use: JvmUse = "drain",
+    selection: Selection | None = None,
+) -> Iterator[Loaded]:
     """The pipeline loaded into a Spark session, which ends with the block if it began with it.
 
     Args:
@@ -111,14 +118,15 @@ def opened(pipeline: Pipeline, hooks: RunHooks = NO_HOOKS, *, writes: bool, use:
         hooks: Whose log Spark writes.
         writes: Whether its tables are made.
         use: What the JVM is for, if one is started for the block.
+        selection: What the update is about.
 
     Raises:
         RivermouthError: What is wrong with its files, definitions or queries.
     """
     with ManagedSession(pipeline.project, hooks, use=use) as spark:
-        from rivermouth.pipelines.running.load import loaded  # noqa: PLC0415 - loads Spark
+        from rivermouth.pipelines.running.reset import loaded_for  # noqa: PLC0415 - loads Spark
 
-        with loaded(pipeline, spark, writes=writes) as found:
+        with loaded_for(selection or Selection(), pipeline, spark, writes=writes) as found:
             yield found
 
 
@@ -143,7 +151,8 @@ def run(pipeline: Pipeline, options: UpdateOptions | None = None, hooks: RunHook
     """
     options = options or UpdateOptions()
     use: JvmUse = "follow" if _follows(pipeline, options) else "drain"
-    with noting_failure(pipeline), opened(pipeline, hooks, writes=True, use=use) as loaded:
+    opening = opened(pipeline, hooks, writes=True, use=use, selection=options.selection)
+    with noting_failure(pipeline), opening as loaded:
         stopping = threading.Event()
         with _stopped_by(hooks, stopping):
             return updated(loaded, options, stopping)

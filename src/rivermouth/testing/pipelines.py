@@ -16,8 +16,8 @@ from rivermouth.names import did_you_mean
 from rivermouth.pipelines import commands
 from rivermouth.pipelines.names import TableName
 from rivermouth.pipelines.notebooks import SUFFIXES
-from rivermouth.pipelines.running.load import loaded
 from rivermouth.pipelines.running.pipeline import PATHS, Pipeline
+from rivermouth.pipelines.running.reset import loaded_for
 from rivermouth.pipelines.selection import Selection
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.lake.lake_files import files_for
@@ -133,7 +133,7 @@ class PipelineTest:
         paths = {f"{PATHS}{path}": folder for path, folder in self._sources.paths.items()}
         pipeline = replace(self._pipeline, configuration={**paths, **self._pipeline.configuration})
         options = commands.UpdateOptions(Selection(tuple(refresh), tuple(full_refresh)), follow=False)
-        with loaded(pipeline, self.spark, writes=True, given=self._sources) as found:
+        with loaded_for(options.selection, pipeline, self.spark, writes=True, given=self._sources) as found:
             self.outcomes = commands.updated(found, options)
         if check:
             commands.raise_failures(self.outcomes)

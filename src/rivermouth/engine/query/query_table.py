@@ -1,14 +1,15 @@
-"""The table of a dataset: made with its first columns, and given new ones when its query has some."""
+"""The table of a dataset: made by its definition, and changed where its query or its definition does."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from rivermouth.errors import TableSchemaChanged
+from rivermouth.errors import TablePartitionsChanged, TableSchemaChanged
 from rivermouth.ports.delta import delta_ddl, delta_table
-from rivermouth.ports.internals.delta_snapshot import TableState, table_state
+from rivermouth.ports.delta.query_ledger import is_written_by_queries
+from rivermouth.ports.internals.delta_snapshot import TableState, clustering_columns, table_state
 from rivermouth.schemas.column_types import nullable_columns
 from rivermouth.schemas.type_widening import widens
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
     from rivermouth.ports.lake.lake_files import LakeFiles
 
+_MADE_FOR: Final = "rivermouth_dataset"
+"""In the metadata of the commit that makes a table."""
 _PROPERTIES = {"delta.checkpointInterval": "100"}
 """Of tables that are committed often, unless the user says another number."""
 _BY_KEY = {"delta.enableDeletionVectors": "true"}
@@ -54,30 +57,77 @@ class QueryTable:
 
 
 def prepare(spark: SparkSession, files: LakeFiles, table: QueryTable) -> TableState:
-    """The table, which can take the columns of its query afterwards: made, or given new columns and wider types.
+    """The table as it is defined, which can take the columns of its query afterwards.
+
+    It is made, or given new columns and wider types, and its properties, comment and clustering columns are set. A
+    property or a comment that the definition does not have any more stays.
 
     Raises:
         TableSchemaChanged: A column has another type than the query brings, and Delta cannot widen it.
+        TablePartitionsChanged: It is partitioned by other columns.
 
     Guarantees:
         Run twice: the second time changes nothing. Stopped half-way: some columns are there already.
     """
     if not delta_table.exists(files, table.location):
-        layout = delta_table.TableLayout(
-            columns=table.columns,
-            partition_by=table.partition_by,
-            cluster_by=table.cluster_by,
-            properties=_properties(table),
-            comment=table.comment,
-        )
-        delta_table.create(spark, table.location, layout, metadata=json.dumps({"rivermouth_dataset": table.dataset}))
+        delta_table.create(spark, table.location, _layout(table), metadata=_made_for(table))
         return table_state(spark, table.location)
     state = table_state(spark, table.location)
-    added, widened = changes(state.columns, table)
+    added, widened = changes(state, table)
     if added or widened:
         delta_ddl.alter(spark, table.location, added=added, widened=widened)
+    if _set_others(spark, state, table) or added or widened:
         return table_state(spark, table.location)
     return state
+
+
+def redefine(spark: SparkSession, table: QueryTable) -> None:
+    """Gives a table without rows the columns and partitions of its definition, whatever it has.
+
+    Guarantees:
+        As ``delta_table.redefine``.
+    """
+    delta_table.redefine(spark, table.location, _layout(table), metadata=_made_for(table))
+
+
+def has_never_had_rows(files: LakeFiles, location: str) -> bool:
+    """Whether nothing was written to the table since it was made for a dataset, as its log shows."""
+    versions = delta_table.commit_versions(files, location)
+    commits = [delta_table.read_commit(files, location, version) for version in versions]
+    if not commits or versions[0] != 0 or commits[0] is None or _MADE_FOR not in (commits[0].user_metadata or ""):
+        return False
+    return not any(
+        each is None or each.changes_data or is_written_by_queries(each.user_metadata or "") for each in commits
+    )
+
+
+def _made_for(table: QueryTable) -> str:
+    return json.dumps({_MADE_FOR: table.dataset})
+
+
+def _layout(table: QueryTable) -> delta_table.TableLayout:
+    return delta_table.TableLayout(
+        columns=table.columns,
+        partition_by=table.partition_by,
+        cluster_by=table.cluster_by,
+        properties=_properties(table),
+        comment=table.comment,
+    )
+
+
+def _set_others(spark: SparkSession, state: TableState, table: QueryTable) -> bool:
+    """Sets what else the definition says; whether there was something to set."""
+    known = {name.lower(): value for name, value in state.properties.items()}
+    changed = {name: value for name, value in table.properties.items() if known.get(name.lower()) != value}
+    for name, value in changed.items():
+        delta_ddl.set_property(spark, table.location, name, value)
+    comments = table.comment and table.comment != state.comment
+    if comments:
+        delta_ddl.set_comment(spark, table.location, table.comment or "")
+    clusters = table.cluster_by and clustering_columns(spark, table.location) != table.cluster_by
+    if clusters:
+        delta_ddl.set_clustering(spark, table.location, table.cluster_by)
+    return bool(changed or comments or clusters)
 
 
 def _properties(table: QueryTable) -> dict[str, str]:
@@ -87,13 +137,21 @@ def _properties(table: QueryTable) -> dict[str, str]:
     return {name: value for name, value in ours.items() if name.lower() not in mine} | dict(table.properties)
 
 
-def changes(there: StructType, table: QueryTable) -> tuple[list[StructField], list[StructField]]:
+def changes(state: TableState, table: QueryTable) -> tuple[list[StructField], list[StructField]]:
     """The columns that the table lacks, and those that become wider.
 
     Raises:
         TableSchemaChanged: A column has another type than the query brings, and Delta cannot widen it.
+        TablePartitionsChanged: It is partitioned by other columns.
     """
-    known = {each.name.lower(): each for each in there}
+    if [each.lower() for each in state.partition_by] != [each.lower() for each in table.partition_by]:
+        raise TablePartitionsChanged(
+            at=table.at,
+            dataset=table.dataset,
+            found=", ".join(state.partition_by) or "no column",
+            wanted=", ".join(table.partition_by) or "no column",
+        )
+    known = {each.name.lower(): each for each in state.columns}
     added, widened = [], []
     for column in table.columns:
         mine = known.get(column.name.lower())

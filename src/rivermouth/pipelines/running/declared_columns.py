@@ -1,4 +1,4 @@
-"""The columns that a dataset declares: as DDL, in SQL or in Python, or as a StructType."""
+"""The columns that a dataset declares, and those that its definitions name, checked."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
-from rivermouth.errors import DatasetSchemaInvalid, DefinitionInvalid, SqlInvalid, SqlNotSupported, first_line
+from rivermouth.errors import (
+    CdcColumnUnknown,
+    DatasetSchemaInvalid,
+    DefinitionInvalid,
+    SqlInvalid,
+    SqlNotSupported,
+    first_line,
+)
+from rivermouth.names import did_you_mean
 from rivermouth.pipelines.sql.definitions.columns import columns_of
 from rivermouth.schemas.column_types import nullable_columns
 from rivermouth.schemas.type_widening import takes, widens
@@ -18,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from rivermouth.pipelines.graph import FlowNode
-    from rivermouth.pipelines.spec import Dataset, SourceLine
+    from rivermouth.pipelines.spec import AutoCdc, Dataset, SourceLine
 
 _GENERATED: Final = "rivermouth.generated"
 _DEFAULT: Final = "rivermouth.default"
@@ -126,3 +134,26 @@ def united(schemas: list[T.StructType]) -> T.StructType | None:
             elif widens(known.dataType, each.dataType):
                 fields[each.name.lower()] = T.StructField(known.name, each.dataType)
     return T.StructType(list(fields.values()))
+
+
+def check_columns(flow: FlowNode, cdc: AutoCdc, columns: list[str]) -> None:
+    """Checks that the columns that an AUTO CDC flow names are among those of its changes.
+
+    Raises:
+        CdcColumnUnknown: One is not.
+    """
+    known = {each.lower() for each in columns}
+    lists = {
+        "keys": cdc.keys,
+        "column_list": cdc.columns,
+        "except_column_list": cdc.except_columns,
+        "track_history_column_list": cdc.track_history_columns,
+        "track_history_except_column_list": cdc.track_history_except_columns,
+        "ignore_null_updates_column_list": cdc.ignore_null_updates_columns,
+        "ignore_null_updates_except_column_list": cdc.ignore_null_updates_except_columns,
+    }
+    for argument, listed in lists.items():
+        for column in listed:
+            if column.lower() not in known:
+                fix = did_you_mean(column, columns)
+                raise CdcColumnUnknown(at=str(flow.at), flow=flow.name, argument=argument, column=column, fix=fix)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -27,9 +27,10 @@ from rivermouth.ports.internals.sessions import standing_in
 from rivermouth.ports.spark.worker_modules import worker_modules
 
 if TYPE_CHECKING:
+    from rivermouth.pipelines.names import TableName
     from rivermouth.pipelines.running.given import GivenSources
     from rivermouth.pipelines.running.pipeline import Pipeline
-    from rivermouth.pipelines.spec import Definitions
+    from rivermouth.pipelines.spec import Dataset, Definitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,13 @@ class Loaded:
 
 @contextmanager
 def loaded(
-    pipeline: Pipeline, spark: SparkSession, *, writes: bool, given: GivenSources | None = None
+    pipeline: Pipeline,
+    spark: SparkSession,
+    *,
+    writes: bool,
+    given: GivenSources | None = None,
+    clears: Callable[[TableName, Dataset], bool],
+    redefine: Callable[[Loaded], None],
 ) -> Iterator[Loaded]:
     """The pipeline, ready to be run in the block: its modules can be imported and its names are known to Spark.
 
@@ -65,6 +72,8 @@ def loaded(
         writes: Whether its tables are made; else none is, and those that are missing are empty ones in a folder for
             temporary files.
         given: What a test gives in the place of sources, and of datasets.
+        clears: Whether the update removes all rows of a table before it writes some.
+        redefine: Gives the misfits of the resolver the columns and partitions of their definitions.
 
     Raises:
         NothingDefined: The files define no dataset.
@@ -80,8 +89,12 @@ def loaded(
             definitions = given.definitions(definitions, pipeline.names)
         definitions = with_known_properties(workspace.session, definitions)
         found = declared(definitions, pipeline.names)
-        resolver = Resolver(workspace, found, None if writes else f"{folder}/tables")
+        resolver = Resolver(workspace, found, f"{folder}/tables", writes=writes, replaces=clears)
         graph = resolver.graph()
+        if writes and resolver.misfits:
+            redefine(Loaded(pipeline, workspace, definitions, found, resolver, graph))
+            resolver = Resolver(workspace, found, f"{folder}/more", writes=True)
+            graph = resolver.graph()
         pipeline.check_registered(graph)
         # Those of queries come while these are looked at.
         notes = tuple(dict.fromkeys((*definitions.notes, *workspace.registry.notes)))

@@ -170,8 +170,9 @@ def _new_columns(loaded: Loaded, node: Node) -> tuple[str, ...]:
     files, location = loaded.workspace.files_of_lake, loaded.pipeline.table(node.name, node.dataset)
     if not delta_table.exists(files, location):
         return tuple(f"{each.name} {each.dataType.simpleString()}" for each in node.columns)
-    there = table_state(loaded.workspace.session, location).columns
-    added, widened = changes(there, loaded.resolver.table_of(node))
+    if node.name in loaded.resolver.misfits:
+        return tuple(f"{each.name} {each.dataType.simpleString()}" for each in node.columns)
+    added, widened = changes(table_state(loaded.workspace.session, location), loaded.resolver.table_of(node))
     return tuple(f"{each.name} {each.dataType.simpleString()}" for each in [*added, *widened])
 
 

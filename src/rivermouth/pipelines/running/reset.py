@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rivermouth.domain.delta.table_transaction import TableTransaction
 from rivermouth.engine.query.query_events import Note
+from rivermouth.engine.query.query_table import redefine
 from rivermouth.errors import RefreshWouldLose, ResetNotAllowed
 from rivermouth.names import AUTO_CDC_DELETED, AUTO_CDC_ROWS
+from rivermouth.pipelines.running import load
 from rivermouth.pipelines.running.flows.flow_runs import context_of, own_position
 from rivermouth.pipelines.running.flows.sinks import reset_sink
 from rivermouth.pipelines.running.losses import what_would_be_lost
@@ -18,15 +22,37 @@ from rivermouth.ports.internals.delta_snapshot import table_state
 from rivermouth.ports.spark.local_frames import no_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+    from pyspark.sql import SparkSession
 
     from rivermouth.engine.query.query_events import QueryEvent
     from rivermouth.pipelines.graph import Node
-    from rivermouth.pipelines.names import TableName
+    from rivermouth.pipelines.names import Names, TableName
+    from rivermouth.pipelines.running.given import GivenSources
     from rivermouth.pipelines.running.load import Loaded
+    from rivermouth.pipelines.running.pipeline import Pipeline
     from rivermouth.pipelines.selection import Selection
+    from rivermouth.pipelines.spec import Dataset
 
 _RESET_ALLOWED = "pipelines.reset.allowed"
+
+
+@contextmanager
+def loaded_for(
+    selection: Selection, pipeline: Pipeline, spark: SparkSession, *, writes: bool, given: GivenSources | None = None
+) -> Iterator[Loaded]:
+    """A pipeline loaded for an update with this selection; see ``load.loaded``.
+
+    Tables that do not fit their definitions get the columns and partitions of these, if the update clears them or
+    they have never had rows.
+
+    Raises:
+        RivermouthError: As ``load.loaded`` and ``to_clear``.
+    """
+    clears, redefine = partial(is_cleared, selection, pipeline.names), partial(redefine_tables, selection)
+    with load.loaded(pipeline, spark, writes=writes, given=given, clears=clears, redefine=redefine) as found:
+        yield found
 
 
 def prepare_selection(
@@ -101,8 +127,38 @@ def _all_that_may_be(
 
 def may_be_reset(node: Node) -> bool:
     """Whether the dataset's properties allow a full refresh."""
-    said = {} if node.dataset is None else {key.lower(): text for key, text in node.dataset.properties.items()}
+    return node.dataset is None or _allows_reset(node.dataset)
+
+
+def _allows_reset(dataset: Dataset) -> bool:
+    said = {key.lower(): text for key, text in dataset.properties.items()}
     return said.get(_RESET_ALLOWED, "true").lower() != "false"
+
+
+def is_cleared(selection: Selection, names: Names, name: TableName, dataset: Dataset) -> bool:
+    """Whether a full refresh of an update removes the rows of a table."""
+    named = {names.resolve(text) for text in selection.full_refresh}
+    return name in named or (selection.full_refresh_all and _allows_reset(dataset))
+
+
+def redefine_tables(selection: Selection, loaded: Loaded) -> None:
+    """Gives tables that do not fit their definitions the columns and partitions of these; they are cleared before.
+
+    Raises:
+        DatasetNotInPipeline, ResetNotAllowed, RefreshWouldLose: As ``to_clear``.
+
+    Guarantees:
+        All tables that the selection clears are checked before the first is changed. Stopped half-way: a table is as
+        it was, or without rows and its flows begin at the beginning.
+    """
+    cleared = to_clear(loaded, selection, lambda _: None)
+    for node in loaded.graph.nodes:
+        table = loaded.resolver.misfits.get(node.name)
+        if table is None:
+            continue
+        if node.name in cleared:
+            clear(loaded, replace(node, location=table.location))
+        redefine(loaded.workspace.session, table)
 
 
 def clear(loaded: Loaded, node: Node) -> None:

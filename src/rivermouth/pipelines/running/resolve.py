@@ -10,9 +10,8 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.domain.query.refresh_decision import policy_refused
 from rivermouth.engine.query.cdc_settings import target_columns
-from rivermouth.engine.query.query_table import QueryTable, prepare
+from rivermouth.engine.query.query_table import QueryTable, changes, has_never_had_rows, prepare
 from rivermouth.errors import (
-    CdcColumnUnknown,
     DefinitionInvalid,
     NewColumnsNotTaken,
     PipelineCircle,
@@ -21,11 +20,19 @@ from rivermouth.errors import (
     RefreshPolicyRefused,
     SnapshotInvalid,
     SnapshotMissing,
+    TablePartitionsChanged,
+    TableSchemaChanged,
 )
-from rivermouth.names import END_AT, START_AT, did_you_mean
+from rivermouth.names import END_AT, START_AT
 from rivermouth.pipelines.graph import Declared, FlowNode, Graph, Node, circle
 from rivermouth.pipelines.real_time import check_real_time
-from rivermouth.pipelines.running.declared_columns import check_brought, declared_columns, united, with_computed
+from rivermouth.pipelines.running.declared_columns import (
+    check_brought,
+    check_columns,
+    declared_columns,
+    united,
+    with_computed,
+)
 from rivermouth.pipelines.running.flows.notifying import check_notifications
 from rivermouth.pipelines.running.output_modes import (
     check_no_keys,
@@ -48,7 +55,7 @@ from rivermouth.ports.internals.query_plans import ViewPlan
 from rivermouth.schemas.column_types import nullable_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from pyspark.sql import DataFrame
 
@@ -62,13 +69,28 @@ class Resolver:
     Args:
         workspace: Evaluates queries.
         declared: What the pipeline's files define.
-        stand_ins: A folder for empty tables in the place of those that are not there yet; None makes the tables.
+        stand_ins: A folder for empty tables in the place of those that cannot be read.
+        writes: Whether tables are made and changed.
+        replaces: Whether the update removes all rows of a table before it writes some.
+
+    Attributes:
+        misfits: Tables that do not fit their definitions, and will get them: they have no row, or will have none. In
+            the graph empty ones are in their place.
     """
 
-    def __init__(self, workspace: Workspace, declared: Declared, stand_ins: str | None) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        declared: Declared,
+        stand_ins: str,
+        *,
+        writes: bool,
+        replaces: Callable[[TableName, Dataset], bool] = lambda _name, _dataset: False,
+    ) -> None:
         self.workspace = workspace
         self.declared = declared
-        self._stand_ins = stand_ins
+        self.misfits: dict[TableName, QueryTable] = {}
+        self._stand_ins, self._writes, self._replaces = stand_ins, writes, replaces
         self._nodes: dict[TableName, Node] = {}
         self._path: list[TableName] = []
         self._versions: dict[str, T.DataType] = {}
@@ -294,17 +316,29 @@ class Resolver:
                 check_table_mode(flow, frame, is_alone=len(flows) == 1)
         dataset = with_conditions(dataset, frames)
         node = Node(name, kind, dataset, None, flows, inputs, columns, location)
-        if columns is None:
-            return node
-        session, files = self.workspace.session, self.workspace.files_of_lake
-        if self._stand_ins is None:
-            self._states[location] = prepare(session, files, self.table_of(node))
-        elif not delta_table.exists(files, location):
-            # A number, because a name may have characters that no folder can have.
-            stand_in, properties = Path(self._stand_ins) / f"{len(self._nodes)}", self.table_of(node).properties
-            location = create_stand_in(session, stand_in, nullable_columns(columns), properties)
-            return replace(node, location=location)
-        return node
+        return node if columns is None else self._placed(node, dataset)
+
+    def _placed(self, node: Node, dataset: Dataset) -> Node:
+        """The node with a table that can be read: its own, or an empty one in its place."""
+        session, files, table = self.workspace.session, self.workspace.files_of_lake, self.table_of(node)
+        is_there = delta_table.exists(files, table.location)
+        try:
+            if self._writes:
+                with self.workspace.errors(dataset.at, table.dataset):
+                    self._states[table.location] = prepare(session, files, table)
+                return node
+            if is_there:
+                changes(table_state(session, table.location), table)
+                return node
+        except (TableSchemaChanged, TablePartitionsChanged):
+            if not (self._replaces(node.name, dataset) or has_never_had_rows(files, table.location)):
+                raise
+            self.misfits[node.name] = table
+        # A number, because a name may have characters that no folder can have.
+        stand_in = Path(self._stand_ins) / f"{len(self._nodes)}"
+        return replace(
+            node, location=create_stand_in(session, stand_in, nullable_columns(table.columns), table.properties)
+        )
 
     def grow(self, node: Node, flow: FlowNode, frame: DataFrame) -> None:
         """Gives a table the columns that a query has come to have since the graph was made; nothing for a sink.
@@ -359,26 +393,3 @@ def sequence_type(cdc: AutoCdc, frame: DataFrame) -> T.DataType:
     if cdc.sequence_by is None:
         return T.TimestampType()
     return frame.selectExpr(cdc.sequence_by).schema[0].dataType
-
-
-def check_columns(flow: FlowNode, cdc: AutoCdc, columns: list[str]) -> None:
-    """Checks that the columns that an AUTO CDC flow names are among those of its changes.
-
-    Raises:
-        CdcColumnUnknown: One is not.
-    """
-    known = {each.lower() for each in columns}
-    lists = {
-        "keys": cdc.keys,
-        "column_list": cdc.columns,
-        "except_column_list": cdc.except_columns,
-        "track_history_column_list": cdc.track_history_columns,
-        "track_history_except_column_list": cdc.track_history_except_columns,
-        "ignore_null_updates_column_list": cdc.ignore_null_updates_columns,
-        "ignore_null_updates_except_column_list": cdc.ignore_null_updates_except_columns,
-    }
-    for argument, listed in lists.items():
-        for column in listed:
-            if column.lower() not in known:
-                fix = did_you_mean(column, columns)
-                raise CdcColumnUnknown(at=str(flow.at), flow=flow.name, argument=argument, column=column, fix=fix)

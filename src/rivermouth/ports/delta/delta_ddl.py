@@ -85,6 +85,21 @@ def set_property(spark: SparkSession, location: str, name: str, value: str) -> N
     spark.sql(f"ALTER TABLE delta.{quoted(location)} SET TBLPROPERTIES ('{name}' = '{text}')")
 
 
+def set_comment(spark: SparkSession, location: str, comment: str) -> None:
+    """Sets the comment on a table, in a commit of its own that touches no row."""
+    set_property(spark, location, "comment", comment)
+
+
+def set_clustering(spark: SparkSession, location: str, columns: Sequence[str]) -> None:
+    """Sets the columns by which new files of a clustered table are clustered, in a commit that touches no row.
+
+    Raises:
+        AnalysisException: The table is partitioned, or a column cannot be one of these.
+    """
+    names = ", ".join(".".join(map(quoted, each.split("."))) for each in columns)
+    spark.sql(f"ALTER TABLE delta.{quoted(location)} CLUSTER BY ({names})")
+
+
 def register(spark: SparkSession, name: str, location: str) -> str:
     """Makes the table at ``location`` known in a catalog as ``name`` and says where the catalog has it.
 

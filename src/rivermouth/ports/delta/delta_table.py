@@ -232,6 +232,25 @@ def empty(spark: SparkSession, location: str, transaction: TableTransaction) -> 
     )
 
 
+def redefine(spark: SparkSession, location: str, layout: TableLayout, *, metadata: str) -> None:
+    """Gives a table without rows other columns and partitions, in one commit; its properties stay.
+
+    Args:
+        spark: Any session.
+        location: The table's folder.
+        layout: Its columns and partitions from now on.
+        metadata: The text for ``userMetadata``.
+
+    Guarantees:
+        Rows that another writer commits meanwhile are not lost: one of the two commits fails.
+    """
+    from rivermouth.ports.spark.local_frames import no_rows  # noqa: PLC0415 - as above
+
+    writer = no_rows(spark, layout.columns).write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+    writer = writer.option("userMetadata", metadata).partitionBy(*layout.partition_by)
+    writer.save(location)
+
+
 def _log(location: str) -> str:
     return f"{location.rstrip('/')}/_delta_log"
 

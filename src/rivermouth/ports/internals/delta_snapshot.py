@@ -37,7 +37,22 @@ def table_state(spark: SparkSession, location: str) -> TableState:
         partition_by=tuple(metadata.get("partitionColumns", ())),
         properties=metadata.get("configuration", {}),
         transactions=_Transactions(snapshot),
+        comment=metadata.get("description") or "",
     )
+
+
+def clustering_columns(spark: SparkSession, location: str) -> tuple[str, ...] | None:
+    """Names of the columns by which the table's newest version is clustered; None where it is not clustered."""
+    _, snapshot = _newest(spark, location)
+    found = java_class(spark, f"{_DELTA}.skipping.clustering.ClusteredTableUtils").getClusterBySpecOptional(snapshot)
+    if found.isEmpty():
+        return None
+    columns = found.get().columnNames()
+    return tuple(".".join(_texts(columns.apply(place).fieldNames())) for place in range(columns.size()))
+
+
+def _texts(found: Any) -> list[str]:
+    return [str(each) for each in found]
 
 
 def knows_property(spark: SparkSession, name: str, value: str) -> bool:
@@ -123,6 +138,7 @@ class TableState:
         properties: Its table properties.
         transactions: Newest transaction number by application id. Where the version's checksum does not list them,
             the first look costs three Spark jobs.
+        comment: Comment on the table; empty without one.
     """
 
     table_id: str
@@ -131,6 +147,7 @@ class TableState:
     partition_by: tuple[str, ...]
     properties: Mapping[str, str]
     transactions: Mapping[str, int]
+    comment: str = ""
 
 
 def _mapping(found: Any) -> dict[str, Any]:

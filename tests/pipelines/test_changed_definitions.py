@@ -1,0 +1,145 @@
+"""Definitions that change: what a table takes at once, and what needs a full refresh or a table without rows."""
+
+from __future__ import annotations
+
+import pytest
+from deltalake import DeltaTable
+
+from rivermouth.errors import RivermouthError
+from rivermouth.pipelines import commands
+from rivermouth.pipelines.running import reset
+from rivermouth.pipelines.selection import Selection
+
+ORDERS = """
+CREATE STREAMING TABLE orders PARTITIONED BY (day) COMMENT 'one' TBLPROPERTIES ('quality' = 'bronze') AS
+SELECT id, day, amount FROM STREAM read_files('{folder}/in', format => 'json',
+  schema => 'id BIGINT, day STRING, amount INT');
+"""
+DOWNSTREAM = """
+CREATE STREAMING TABLE silver AS SELECT id, amount FROM STREAM orders;
+CREATE STREAMING TABLE newest;
+CREATE FLOW newest AS AUTO CDC INTO newest FROM STREAM(orders) KEYS (id) SEQUENCE BY amount;
+CREATE MATERIALIZED VIEW totals CLUSTER BY (day) AS SELECT day, max(id) AS id FROM orders GROUP BY day;
+"""
+TEXTS = (("SELECT id, day", "SELECT CAST(id AS STRING) AS id, day"), ("PARTITIONED BY (day)", "PARTITIONED BY (id)"))
+PARTITIONS_CHANGED = (
+    "[TABLE_PARTITIONS_CHANGED] dataset orders: the table is partitioned by day, and its definition says id; "
+    "nothing was written\n"
+    "  at: src/a.sql:2\n"
+    "  hint: rivermouth run --full-refresh orders, or write the partition columns of the table"
+)
+SCHEMA_CHANGED = (
+    "[TABLE_SCHEMA_CHANGED] dataset orders: column id is bigint in the table, and its query brings string; "
+    "nothing was written\n"
+    "  at: src/a.sql:2\n"
+    "  hint: rivermouth run --full-refresh orders, or cast the column in the query"
+)
+
+
+def define(folder, text, *changes):
+    for before, after in changes:
+        assert before in text
+        text = text.replace(before, after)
+    folder.write("src/a.sql", text.replace("{folder}", str(folder.folder)))
+
+
+def refusal(run):
+    with pytest.raises(RivermouthError) as refused:
+        run()
+    return str(refused.value)
+
+
+def table(folder, name):
+    return DeltaTable(folder.folder / f"lake/default/{name}")
+
+
+def types(folder, name):
+    return {each.name: str(each.type) for each in table(folder, name).schema().fields}
+
+
+def plan(folder, **selection):
+    from rivermouth.pipelines.running.plan import plan as planned
+
+    chosen = Selection(**selection)
+    with commands.opened(folder.pipeline(), writes=False, selection=chosen) as loaded:
+        return {each.dataset: each for each in planned(loaded, chosen)}
+
+
+def results(folder, **selection):
+    return {name: (each.result, each.error and str(each.error)) for name, each in folder.run(**selection).items()}
+
+
+def completed(*names):
+    return dict.fromkeys(names, ("completed", None))
+
+
+def test_properties_comment_and_clustering_are_set_and_partitions_need_a_full_refresh(folder):
+    define(folder, ORDERS)
+    folder.feed("in/1.json", {"id": 1, "day": "a", "amount": 5})
+    assert results(folder) == completed("orders")
+    define(folder, ORDERS, ("'one'", "'it''s $two'"), ("'bronze'", "'silver', 'delta.appendOnly' = 'false'"))
+    assert results(folder) == completed("orders")
+    found = table(folder, "orders")
+    assert found.metadata().description == "it's $two"
+    assert found.metadata().configuration.items() >= {"quality": "silver", "delta.appendOnly": "false"}.items()
+    assert results(folder) == completed("orders")
+    assert table(folder, "orders").version() == found.version()
+
+    define(folder, ORDERS, *TEXTS)
+    assert refusal(folder.run) == PARTITIONS_CHANGED
+    assert refusal(lambda: plan(folder)) == PARTITIONS_CHANGED
+    define(folder, ORDERS, TEXTS[0])
+    assert refusal(folder.run) == SCHEMA_CHANGED
+    assert types(folder, "orders")["id"] == 'PrimitiveType("long")'
+    planned = plan(folder, full_refresh=("orders",))["orders"]
+    assert [(each.action, each.reason) for each in planned.flows] == [
+        ("clear", "all rows are removed, and its sources read again")
+    ]
+    assert planned.new_columns == ("id string", "day string", "amount int")
+    assert results(folder, full_refresh=("orders",)) == completed("orders")
+    assert folder.rows("default.orders") == [("1", "a", 5)]
+
+
+@pytest.mark.long
+def test_a_full_refresh_gives_tables_and_those_that_read_them_their_new_definitions(folder, monkeypatch):
+    define(folder, ORDERS + DOWNSTREAM)
+    folder.feed("in/1.json", {"id": 1, "day": "a", "amount": 5}, {"id": 2, "day": "b", "amount": 6})
+    names = ("orders", "silver", "newest", "totals")
+    assert results(folder) == completed(*names)
+
+    def stopped(*_arguments):
+        raise OSError("the process ended")
+
+    # Ended between the commit that clears the table and the one that defines it.
+    define(folder, ORDERS + DOWNSTREAM, *TEXTS, ("CLUSTER BY (day)", "CLUSTER BY (id, day)"))
+    with monkeypatch.context() as ended:
+        ended.setattr(reset, "redefine", stopped)
+        with pytest.raises(OSError, match="the process ended"):
+            folder.run(full_refresh_all=True)
+    assert folder.rows("default.orders") == []
+    assert refusal(folder.run) == PARTITIONS_CHANGED
+    folder.feed("in/2.json", {"id": 1, "day": "a", "amount": 7})
+    assert results(folder, full_refresh_all=True) == completed(*names)
+    for _ in range(2):
+        assert folder.rows("default.orders") == [("1", "a", 5), ("1", "a", 7), ("2", "b", 6)]
+        assert folder.rows("default.silver") == [("1", 5), ("1", 7), ("2", 6)]
+        assert folder.rows("default.newest") == [("1", "a", 7), ("2", "b", 6)]
+        assert folder.rows("default.totals") == [("a", "1"), ("b", "2")]
+        assert results(folder) == completed(*names)
+    assert table(folder, "orders").metadata().partition_columns == ["id"]
+
+    define(folder, ORDERS, ("'quality' = 'bronze'", "'pipelines.reset.allowed' = 'false'"))
+    assert "[RESET_NOT_ALLOWED]" in refusal(lambda: folder.run(full_refresh=("orders",)))
+    assert len(folder.rows("default.orders")) == 3
+
+
+def test_a_table_that_never_had_rows_gets_its_definition(folder):
+    define(folder, ORDERS + "CREATE STREAMING TABLE broken AS SELECT nothing FROM STREAM orders;")
+    folder.feed("in/1.json", {"id": 1, "day": "a", "amount": 5})
+    assert "[QUERY_INVALID]" in refusal(folder.run)
+    assert types(folder, "orders")["id"] == 'PrimitiveType("long")'
+    define(folder, ORDERS, *TEXTS)
+    assert plan(folder)["orders"].new_columns == ("id string", "day string", "amount int")
+    assert results(folder) == completed("orders")
+    assert folder.rows("default.orders") == [("1", "a", 5)]
+    assert table(folder, "orders").metadata().partition_columns == ["id"]
