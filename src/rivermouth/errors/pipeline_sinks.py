@@ -1,4 +1,4 @@
-"""Errors about sinks of pipelines."""
+"""Sinks of pipelines: errors of what a pipeline writes outside of its tables."""
 
 from __future__ import annotations
 
