@@ -77,11 +77,13 @@ def test_properties_comment_and_clustering_are_set_and_partitions_need_a_full_re
     define(folder, ORDERS)
     folder.feed("in/1.json", {"id": 1, "day": "a", "amount": 5})
     assert results(folder) == completed("orders")
-    define(folder, ORDERS, ("'one'", "'it''s $two'"), ("'bronze'", "'silver', 'delta.appendOnly' = 'false'"))
+    more = "'silver', 'delta.appendOnly' = 'false', 'delta.minReaderVersion' = '1', 'own.it\\'s' = 'a\\\\b'"
+    define(folder, ORDERS, ("'one'", "'it''s $two'"), ("'bronze'", more))
     assert results(folder) == completed("orders")
     found = table(folder, "orders")
     assert found.metadata().description == "it's $two"
-    assert found.metadata().configuration.items() >= {"quality": "silver", "delta.appendOnly": "false"}.items()
+    expected = {"quality": "silver", "delta.appendOnly": "false", "own.it's": "a\\b"}
+    assert found.metadata().configuration.items() >= expected.items()
     assert results(folder) == completed("orders")
     assert table(folder, "orders").version() == found.version()
 

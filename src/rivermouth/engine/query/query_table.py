@@ -25,6 +25,8 @@ _MADE_FOR: Final = "rivermouth_dataset"
 """In the metadata of the commit that makes a table."""
 _PROPERTIES = {"delta.checkpointInterval": "100"}
 """Of tables that are committed often, unless the user says another number."""
+_OF_PROTOCOL: Final = ("delta.feature.", "delta.minreaderversion", "delta.minwriterversion")
+"""Begin properties, in lower case, that a new table is made with and does not keep."""
 _BY_KEY = {"delta.enableDeletionVectors": "true"}
 """Of tables whose rows are changed by key, as flows have them: a changed row is marked as gone in its file."""
 
@@ -117,17 +119,19 @@ def _layout(table: QueryTable) -> delta_table.TableLayout:
 
 def _set_others(spark: SparkSession, state: TableState, table: QueryTable) -> bool:
     """Sets what else the definition says; whether there was something to set."""
-    known = {name.lower(): value for name, value in state.properties.items()}
-    changed = {name: value for name, value in table.properties.items() if known.get(name.lower()) != value}
-    for name, value in changed.items():
-        delta_ddl.set_property(spark, table.location, name, value)
-    comments = table.comment and table.comment != state.comment
-    if comments:
-        delta_ddl.set_comment(spark, table.location, table.comment or "")
+    known = {"comment": state.comment, **{name.lower(): value for name, value in state.properties.items()}}
+    wanted = {**table.properties, **({"comment": table.comment} if table.comment else {})}
+    changed = {
+        name: value
+        for name, value in wanted.items()
+        if known.get(name.lower()) != value and not name.lower().startswith(_OF_PROTOCOL)
+    }
+    if changed:
+        delta_ddl.set_properties(spark, table.location, changed)
     clusters = table.cluster_by and clustering_columns(spark, table.location) != table.cluster_by
     if clusters:
         delta_ddl.set_clustering(spark, table.location, table.cluster_by)
-    return bool(changed or comments or clusters)
+    return bool(changed or clusters)
 
 
 def _properties(table: QueryTable) -> dict[str, str]:

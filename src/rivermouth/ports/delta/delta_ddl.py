@@ -10,7 +10,7 @@ from rivermouth.ports.delta.delta_table import MAPPING, needs_mapping
 from rivermouth.ports.internals.delta_snapshot import table_state
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
     from pyspark.sql.types import DataType, StructField
@@ -80,14 +80,19 @@ def _steps(path: str, old: DataType, new: DataType) -> Iterator[_Step]:
 
 def set_property(spark: SparkSession, location: str, name: str, value: str) -> None:
     """Sets a table property, in a commit of its own that touches no row."""
+    set_properties(spark, location, {name: value})
+
+
+def set_properties(spark: SparkSession, location: str, properties: Mapping[str, str]) -> None:
+    """Sets table properties, in a commit of their own that touches no row."""
+    pairs = ", ".join(f"{_literal(name)} = {_literal(value)}" for name, value in properties.items())
+    spark.sql(f"ALTER TABLE delta.{quoted(location)} SET TBLPROPERTIES ({pairs})")
+
+
+def _literal(text: str) -> str:
     # A property is a literal and no expression; a dollar could begin a variable.
-    text = value.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024")
-    spark.sql(f"ALTER TABLE delta.{quoted(location)} SET TBLPROPERTIES ('{name}' = '{text}')")
-
-
-def set_comment(spark: SparkSession, location: str, comment: str) -> None:
-    """Sets the comment on a table, in a commit of its own that touches no row."""
-    set_property(spark, location, "comment", comment)
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024")
+    return f"'{escaped}'"
 
 
 def set_clustering(spark: SparkSession, location: str, columns: Sequence[str]) -> None:
