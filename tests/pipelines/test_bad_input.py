@@ -193,6 +193,32 @@ CASES = {
             "  hint: rivermouth validate, after the query is corrected"
         ),
     ),
+    "a path of Databricks without a folder": (
+        "@dp.table\ndef a():\n    return spark.readStream.schema('id int').json('/Volumes/main/raw')\n",
+        (
+            "[FILE_PATH_UNMAPPED] /Volumes/main/raw is a path of Databricks, and no setting gives a folder for it; "
+            "nothing was read\n"
+            "  at: src/a.py:4\n"
+            '  hint: configuration: {"rivermouth.paths./Volumes/main": /the/folder}'
+        ),
+    ),
+    "a folder that is missing": (
+        "@dp.materialized_view\ndef a():\n    return spark.read.csv('/no/such/folder')\n",
+        (
+            "[FILE_SOURCE_MISSING] source /no/such/folder does not exist; nothing was read\n"
+            "  at: src/a.py:4\n"
+            "  hint: make the folder, or correct the path"
+        ),
+    ),
+    "a table of a catalog that is not there": (
+        "@dp.materialized_view\ndef a():\n    return spark.read.table('bakehouse.sales.orders')\n",
+        (
+            "[DATASET_UNKNOWN] a reads bakehouse.sales.orders, which is neither in the pipeline, nor a table of the "
+            "lake or the catalog; nothing was run\n"
+            "  at: src/a.py:4\n"
+            "  hint: known: a"
+        ),
+    ),
     "a column that is not declared": (
         "@dp.table(schema='value bigint')\ndef a():\n    return spark.readStream.format('rate').load()\n",
         (

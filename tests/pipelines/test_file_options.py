@@ -187,8 +187,8 @@ def test_paths_of_databricks_are_mapped_or_refused():
     with pytest.raises(FilePathUnmapped) as raised:
         resolved("/Volumes/maine/raw", paths, "a.py:3")
     assert str(raised.value) == (
-        "[FILE_PATH_UNMAPPED] /Volumes/maine/raw is a path of Databricks, and paths gives no folder for it; nothing "
-        "was read\n  at: a.py:3\n  hint: add to the pipeline's settings: paths: {/Volumes/maine: /the/folder}"
+        "[FILE_PATH_UNMAPPED] /Volumes/maine/raw is a path of Databricks, and no setting gives a folder for it; "
+        'nothing was read\n  at: a.py:3\n  hint: configuration: {"rivermouth.paths./Volumes/maine": /the/folder}'
     )
     for path in ("dbfs:/x", "/mnt/x", "/databricks-datasets/y", "/FileStore/z"):
         with pytest.raises(FilePathUnmapped):

@@ -33,8 +33,8 @@ class FilePathUnmapped(RivermouthError):
     """A path that only Databricks knows, and no folder is given for it."""
 
     code = "FILE_PATH_UNMAPPED"
-    what = "{path} is a path of Databricks, and paths gives no folder for it; nothing was read"
-    hint = "add to the pipeline's settings: paths: {{{prefix}: /the/folder}}"
+    what = "{path} is a path of Databricks, and no setting gives a folder for it; nothing was read"
+    hint = 'configuration: {{"rivermouth.paths.{prefix}": /the/folder}}'
 
 
 class FileSourceMissing(RivermouthError):

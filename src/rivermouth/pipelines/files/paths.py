@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from rivermouth.errors import FilePathUnmapped
+from rivermouth.errors import FilePathUnmapped, FileSourceMissing
 
 _DATABRICKS: Final = re.compile(r"(dbfs:/|/dbfs/|/Volumes/|/mnt/|/FileStore/|/databricks-datasets/)")
 _S3: Final = re.compile(r"s3n?://", re.IGNORECASE)
@@ -36,6 +36,15 @@ def resolved(path: str, paths: Mapping[str, str], at: str | None = None) -> str:
         prefix = found[1] + parts[0] if parts[0] and not re.search(r"[*?\[{]", parts[0]) else found[1].rstrip("/")
         raise FilePathUnmapped(at=at, path=path, prefix=prefix)
     return _s3(path)
+
+
+def missing(path: str, at: str | None) -> FilePathUnmapped | FileSourceMissing:
+    """The error about a path that is not there."""
+    try:
+        resolved(path, {}, at)
+    except FilePathUnmapped as error:
+        return error
+    return FileSourceMissing(at=at, path=path)
 
 
 def _s3(path: str) -> str:

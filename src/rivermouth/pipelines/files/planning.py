@@ -46,12 +46,14 @@ class FileSite:
         paths: By prefix of a path that only Databricks knows, the folder that is read in its place.
         at: Where the source is written.
         writes: Whether what is known of the source is kept; a plan only reads it.
+        keeps_where_said: Whether it is kept in the folder that ``schemaLocation`` says. A test leaves that alone.
     """
 
     state_folder: str
     paths: Mapping[str, str] = field(default_factory=dict)
     at: SourceLine | None = None
     writes: bool = True
+    keeps_where_said: bool = True
 
     @property
     def place(self) -> str | None:
@@ -204,7 +206,7 @@ class Planner:
 
     def _place(self) -> KeptSchema:
         own = self.options.schema_location
-        if own is not None:
+        if own is not None and self.site.keeps_where_said:
             folder = resolved(own, self.site.paths, self.site.place)
         else:
             folder = default_folder(self.site.state_folder, self.path, self.options.format)

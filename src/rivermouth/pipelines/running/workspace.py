@@ -24,6 +24,7 @@ from rivermouth.errors import (
 from rivermouth.names import STATE_FOLDER, did_you_mean
 from rivermouth.pipelines import event_columns
 from rivermouth.pipelines.files.options import notes_of
+from rivermouth.pipelines.files.paths import missing
 from rivermouth.pipelines.files.planning import FileSite
 from rivermouth.pipelines.files.sources import read_files, stream_files
 from rivermouth.pipelines.graph import Declared, Input, Node
@@ -35,7 +36,7 @@ from rivermouth.pipelines.running.reads import Evaluated, Reads
 from rivermouth.pipelines.running.sql_text import spark_sql
 from rivermouth.pipelines.session import decoded_records, encoded_values, lake_tables
 from rivermouth.pipelines.session.kafka_clusters import KafkaClusters
-from rivermouth.pipelines.session.pipeline_session import PipelineSession, is_unknown_table
+from rivermouth.pipelines.session.pipeline_session import PipelineSession, is_unknown_table, missing_path, unknown_table
 from rivermouth.pipelines.session.sql_frames import frame_of
 from rivermouth.pipelines.spec import VIEWS, Query, SourceLine, SqlQuery
 from rivermouth.pipelines.sql.definitions.read import read_sql
@@ -43,7 +44,7 @@ from rivermouth.pipelines.sql.definitions.sql_session import is_use
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.internals import sessions
 from rivermouth.ports.internals import settings as internals
-from rivermouth.ports.internals.query_plans import with_fresh_files
+from rivermouth.ports.internals.query_plans import CONSTRAINTS, with_fresh_files
 from rivermouth.ports.kafka.kafka_ends import KafkaEnds
 from rivermouth.ports.kafka.kafka_source import FETCHES
 from rivermouth.ports.lake.lake_files import files_for
@@ -58,8 +59,6 @@ if TYPE_CHECKING:
     from rivermouth.pipelines.sql.rewrite import Rewritten
 
 
-# As of flows: long expressions over many columns, as AUTO CDC has them, would be planned for minutes.
-_CONSTRAINTS: Final = "spark.sql.constraintPropagation.enabled"
 _STATE: Final = {
     # State is on disk and not on Java's heap, and each batch writes what it changed instead of the whole. A query that
     # has begun with another provider keeps it: its checkpoint says so.
@@ -119,7 +118,8 @@ class Workspace(Reader):
         self.kinesis_options: list[KinesisOptions] = []
         registry.reader = self
         lake_tables.find_by_name(self.session, pipeline.project.lake.rstrip("/"), pipeline.names)
-        for name, value in {_CONSTRAINTS: "false", **_STATE, **pipeline.configuration}.items():
+        # As of flows: long expressions over many columns, as AUTO CDC has them, would be planned for minutes.
+        for name, value in {CONSTRAINTS: "false", **_STATE, **pipeline.configuration}.items():
             self.session.conf.set(name, value)
 
     def evaluate(self, query: Query, dataset: str, at: SourceLine) -> Evaluated:
@@ -184,10 +184,12 @@ class Workspace(Reader):
 
     def _refused(self, error: PySparkException, place: str, dataset: str) -> RivermouthError:
         if is_unknown_table(error):
-            name = str((error.getMessageParameters() or {}).get("relationName", "a table")).replace("`", "")
+            name = unknown_table(error)
             known = [] if self.nodes is None else [self.names.shown(each) for each in self.nodes.declared.datasets]
             fix = did_you_mean(name, known)
             return DatasetUnknown(at=place, reader=dataset, name=name, fix=fix)
+        if (path := missing_path(error)) is not None:
+            return missing(path, place)
         return QueryInvalid(at=place, dataset=dataset, detail=first_line(error))
 
     def activate(self) -> None:
@@ -357,7 +359,8 @@ class Workspace(Reader):
         """Where the source of files belongs that the query reads which is evaluated now."""
         reads = self._reads[-1] if self._reads else None
         folder = f"{self._state}/{(reads.dataset if reads else 'query').replace('/', '_')}"
-        return FileSite(folder, self.pipeline.paths, reads.at if reads else None, self._writes)
+        at = reads.at if reads else None
+        return FileSite(folder, self.pipeline.paths, at, self._writes, keeps_where_said=self._given is None)
 
     def located(self, path: str) -> str:
         """See ``Catalogue``."""

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from rivermouth.pipelines.sql.rewrite import Rewritten
 
 AUTO_LOADER = "cloudfiles"
+_OTHER_CATALOG = "REQUIRES_SINGLE_PART_NAMESPACE"
+"""What Spark's own catalog says of a name of three parts."""
 
 
 class Catalogue(Protocol):
@@ -339,4 +341,17 @@ def _text(value: Any) -> str:
 
 def is_unknown_table(error: PySparkException) -> bool:
     """Whether Spark does not know a table or view that a query names."""
-    return error.getCondition() in {"TABLE_OR_VIEW_NOT_FOUND", "DELTA_TABLE_NOT_FOUND"}
+    return error.getCondition() in {"TABLE_OR_VIEW_NOT_FOUND", "DELTA_TABLE_NOT_FOUND", _OTHER_CATALOG}
+
+
+def unknown_table(error: PySparkException) -> str:
+    """The name of a table that Spark does not know, as far as Spark says it."""
+    facts = error.getMessageParameters() or {}
+    return str(facts.get("relationName") or facts.get("identifier") or "a table").replace("`", "")
+
+
+def missing_path(error: PySparkException) -> str | None:
+    """The path of files that a query reads and that are not there; None for another error."""
+    if error.getCondition() != "PATH_NOT_FOUND":
+        return None
+    return str((error.getMessageParameters() or {}).get("path", "")).removeprefix("file:")

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+CONSTRAINTS: Final = "spark.sql.constraintPropagation.enabled"
+"""Whether Spark infers filters from the conditions of a query."""
 _STATEFUL: Final = (
     "Aggregate",
     "Deduplicate",
@@ -90,12 +92,33 @@ def keeps_state(frame: DataFrame) -> bool:
 def _is_stateful(plan: Any) -> bool:
     if not plan.isStreaming():
         return False
-    children = plan.children()
-    mine = [children.apply(index) for index in range(children.size())]
+    mine = _children(plan)
     name = str(plan.nodeName())
     if name.startswith(_STATEFUL) or (name == "Join" and all(each.isStreaming() for each in mine)):
         return True
     return any(map(_is_stateful, mine))
+
+
+def settings_to_start(frame: DataFrame) -> dict[str, str]:
+    """Settings that the session must have when a streaming query is started, whatever it has otherwise.
+
+    A join of two streams compares keys as bytes, and takes NULL for equal to NULL. Spark leaves such rows out by a
+    filter that it infers from the condition of the join, which these settings turn on.
+    """
+    return {CONSTRAINTS: "true"} if _joins_streams(java_frame(frame).queryExecution().analyzed()) else {}
+
+
+def _joins_streams(plan: Any) -> bool:
+    if not plan.isStreaming():
+        return False
+    mine = _children(plan)
+    is_join = str(plan.nodeName()) == "Join" and all(each.isStreaming() for each in mine)
+    return is_join or any(map(_joins_streams, mine))
+
+
+def _children(plan: Any) -> list[Any]:
+    children = plan.children()
+    return [children.apply(index) for index in range(children.size())]
 
 
 def with_fresh_files(frame: DataFrame) -> DataFrame:
