@@ -80,8 +80,10 @@ def table_at(spark, place):
     for text in (
         f"CREATE TABLE {{t}} {COLUMNS} USING delta",
         # A file for each row, so that OPTIMIZE has something to do.
-        "INSERT INTO {t} SELECT /*+ REPARTITION(3) */ * FROM VALUES "
-        "(1, 1.50, TIMESTAMP '2026-01-01 00:00:00.000001'), (2, 2, NULL), (3, 3, NULL)",
+        (
+            "INSERT INTO {t} SELECT /*+ REPARTITION(3) */ * FROM VALUES "
+            "(1, 1.50, TIMESTAMP '2026-01-01 00:00:00.000001'), (2, 2, NULL), (3, 3, NULL)"
+        ),
         "DELETE FROM {t} WHERE id = 2",
         "OPTIMIZE {t}",
         "UPDATE {t} SET v = 30 WHERE id = 3",

@@ -17,7 +17,6 @@ from rivermouth.engine.query.streaming import TriggerReports, cause, counted, tr
 from rivermouth.errors import CheckpointOfAnotherFlow, QueryFailed, RivermouthError, SinkPositionLost
 from rivermouth.ports.internals.observed import ObservedStream
 from rivermouth.ports.internals.query_plans import settings_to_start
-from rivermouth.ports.internals.sessions import settings
 from rivermouth.ports.lake.query_checkpoint import QueryCheckpoint
 from rivermouth.rows.columns.aggregates import Aggregate
 
@@ -91,7 +90,7 @@ def run_sink_query(
     else:
         stream = stream.format(writer.format or "").options(**writer.options)
     try:
-        with settings(frame.sparkSession, settings_to_start(frame)):
+        with settings_to_start(frame):
             query = stream.start()
         if called is not None:
             called.started(query)

@@ -30,7 +30,6 @@ from rivermouth.errors import (
     first_line,
 )
 from rivermouth.ports.internals.query_plans import late_rows, settings_to_start
-from rivermouth.ports.internals.sessions import settings
 from rivermouth.ports.kinesis import failures as kinesis_failures
 from rivermouth.ports.lake.query_checkpoint import FixedOffsets, FoundCheckpoint, QueryCheckpoint
 from rivermouth.rows import row_expectations
@@ -104,7 +103,7 @@ def _run(frame: DataFrame, run: QueryRun, batch: Batch, interval_s: float | None
     writer = frame.writeStream.queryName(f"{run.context.dataset} {run.context.flow}".replace("`", ""))
     writer = writer.option("checkpointLocation", run.context.places.checkpoint).outputMode(output_mode)
     try:
-        with settings(frame.sparkSession, settings_to_start(frame)):
+        with settings_to_start(frame):
             query = writer.trigger(**trigger_of(interval_s)).foreachBatch(callback).start()
     except (PySparkException, Py4JJavaError) as error:
         raise failure(error, run) from error

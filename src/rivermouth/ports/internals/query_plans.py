@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+_STARTING: Final = threading.Lock()
 CONSTRAINTS: Final = "spark.sql.constraintPropagation.enabled"
 """Whether Spark infers filters from the conditions of a query."""
 _STATEFUL: Final = (
@@ -99,13 +102,19 @@ def _is_stateful(plan: Any) -> bool:
     return any(map(_is_stateful, mine))
 
 
-def settings_to_start(frame: DataFrame) -> dict[str, str]:
-    """Settings that the session must have when a streaming query is started, whatever it has otherwise.
+@contextmanager
+def settings_to_start(frame: DataFrame) -> Iterator[None]:
+    """In the block a streaming query is started with the settings that it must have, whatever its session has.
+
+    Queries that flows start side by side wait for each other: each takes the settings that the session has just then,
+    and on these depend the columns of its state.
 
     A join of two streams compares keys as bytes, and takes NULL for equal to NULL. Spark leaves such rows out by a
     filter that it infers from the condition of the join, which these settings turn on.
     """
-    return {CONSTRAINTS: "true"} if _joins_streams(java_frame(frame).queryExecution().analyzed()) else {}
+    conf = {CONSTRAINTS: "true"} if _joins_streams(java_frame(frame).queryExecution().analyzed()) else {}
+    with _STARTING, settings(frame.sparkSession, conf):
+        yield
 
 
 def _joins_streams(plan: Any) -> bool:
