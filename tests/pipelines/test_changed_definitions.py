@@ -9,6 +9,7 @@ from rivermouth.errors import RivermouthError
 from rivermouth.pipelines import commands
 from rivermouth.pipelines.running import reset
 from rivermouth.pipelines.selection import Selection
+from rivermouth.ports.internals.delta_snapshot import clustering_columns
 
 ORDERS = """
 CREATE STREAMING TABLE orders PARTITIONED BY (day) COMMENT 'one' TBLPROPERTIES ('quality' = 'bronze') AS
@@ -133,6 +134,63 @@ def test_a_full_refresh_gives_tables_and_those_that_read_them_their_new_definiti
     define(folder, ORDERS, ("'quality' = 'bronze'", "'pipelines.reset.allowed' = 'false'"))
     assert "[RESET_NOT_ALLOWED]" in refusal(lambda: folder.run(full_refresh=("orders",)))
     assert len(folder.rows("default.orders")) == 3
+
+
+REPLACED = """
+CREATE MATERIALIZED VIEW totals PARTITIONED BY (day) AS SELECT day, max(id) AS id FROM orders GROUP BY day;
+CREATE MATERIALIZED VIEW newest CLUSTER BY (day, id) AS SELECT day, max(id) AS id FROM orders GROUP BY day;
+CREATE STREAMING TABLE counts PARTITIONED BY (day) AS SELECT day, count(*) AS n FROM STREAM orders GROUP BY day;
+"""
+
+
+def test_tables_whose_rows_are_replaced_keep_their_partitions_and_clustering(folder, spark):
+    define(folder, ORDERS + REPLACED)
+    names = ("orders", "totals", "newest", "counts")
+    for number, day in enumerate("ab", start=1):
+        folder.feed(f"in/{number}.json", {"id": number, "day": day, "amount": 5})
+        assert results(folder) == completed(*names)
+    assert folder.rows("default.counts") == [("a", 1), ("b", 1)]
+    assert folder.rows("default.totals") == [("a", 1), ("b", 2)]
+    assert [table(folder, name).metadata().partition_columns for name in ("totals", "counts")] == [["day"], ["day"]]
+    place = str(folder.folder / "lake/default/newest")
+    assert clustering_columns(spark, place) == ("day", "id")
+    version = table(folder, "newest").version()
+    assert results(folder) == completed(*names)
+    assert table(folder, "newest").version() == version
+    # In a session that prefers to replace partitions all rows go all the same.
+    settings = "configuration: {spark.sql.sources.partitionOverwriteMode: dynamic}\n"
+    folder.write("pipeline.yml", (folder.folder / "pipeline.yml").read_text() + settings)
+    folder.feed("in/3.json", {"id": 3, "day": "c", "amount": 5})
+    define(
+        folder,
+        ORDERS + REPLACED,
+        ("max(id)", "max(id + 0)"),
+        ("totals PARTITIONED BY (day)", "totals PARTITIONED BY (id)"),
+    )
+    assert results(folder, full_refresh=("totals",)) == completed("totals")
+    assert results(folder) == completed(*names)
+    assert folder.rows("default.totals") == [("a", 1), ("b", 2), ("c", 3)]
+    assert folder.rows("default.counts") == [("a", 1), ("b", 1), ("c", 1)]
+
+
+def test_a_column_that_the_query_does_not_have_any_more_goes_with_a_full_refresh(folder):
+    view = "CREATE MATERIALIZED VIEW newest AS SELECT day, max(id) AS id FROM orders GROUP BY day;"
+    define(folder, ORDERS + view)
+    folder.feed("in/1.json", {"id": 1, "day": "a", "amount": 5})
+    assert results(folder) == completed("orders", "newest")
+    fewer = (("SELECT id, day, amount", "SELECT day, amount"), ("max(id) AS id", "count(*) AS n"))
+    define(folder, ORDERS + view, *fewer)
+    assert results(folder) == completed("orders", "newest")
+    assert folder.rows("default.orders", "*") == [(1, "a", 5)]
+    assert folder.rows("default.newest", "*") == [("a", None, 1)]
+    planned = plan(folder, full_refresh_all=True)
+    assert [planned[name].new_columns for name in ("orders", "newest")] == [
+        ("day string", "amount int"),
+        ("day string", "n bigint"),
+    ]
+    assert results(folder, full_refresh_all=True) == completed("orders", "newest")
+    assert folder.rows("default.orders", "*") == [("a", 5)]
+    assert folder.rows("default.newest", "*") == [("a", 1)]
 
 
 def test_a_table_that_never_had_rows_gets_its_definition(folder):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
 from rivermouth.domain.query.query_entry import NO_COUNTS, QueryCounts
@@ -26,8 +27,12 @@ if TYPE_CHECKING:
     from rivermouth.domain.query.query_entry import QueryEntry
     from rivermouth.engine.report.flow_status import PartitionStatus
     from rivermouth.pipelines.running.pipeline import Pipeline
+    from rivermouth.ports.delta.delta_table import Commit
     from rivermouth.ports.lake.lake_files import LakeFiles
     from rivermouth.project.commands.checks.health import HealthRules
+
+    Logged = tuple[QueryEntry, Commit]
+    """An entry, and the commit that has it."""
 
 _BATCHES: Final = ("batch", "refresh")
 _SERIES: Final = 10
@@ -79,14 +84,6 @@ class ExpectationStatus:
     read: int = 0
     view: str = ""
     batches: tuple[ExpectationBatch, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    flow: str
-    entry: int
-    finished_at: float | None
-    counts: QueryCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +227,8 @@ def status(pipeline: Pipeline, *, timeout_s: float = 5.0, kafka_timeout_s: float
 def _dataset(files: LakeFiles, pipeline: Pipeline, known: KnownDataset, ends: TopicEnds) -> DatasetStatus:
     found = DatasetStatus(known.dataset, known.kind, known.location)
     try:
-        read = [_flow(files, pipeline, known, flow) for flow in known.flows]
-        recent = _recent(files, known)
+        logged = {flow: _logged(files, known, flow) for flow in known.flows}
+        read = [_flow(files, pipeline, known, flow, entries) for flow, entries in logged.items()]
     except RivermouthError as error:
         return replace(found, message=error.message, code=error.code, hint=error.next_step)
     flows, unknown = _with_lags(read, ends)
@@ -247,7 +244,7 @@ def _dataset(files: LakeFiles, pipeline: Pipeline, known: KnownDataset, ends: To
         expectations=tuple(
             expectation
             for view, said in {"": known.expectations, **known.views}.items()
-            for expectation in _expectations(view, said, (last or NO_COUNTS, totals), recent)
+            for expectation in _expectations(view, said, (last or NO_COUNTS, totals), _recent(logged.values()))
         ),
     )
     found = replace(
@@ -278,26 +275,37 @@ def _with_lags(
     return tuple(flows), unknown
 
 
-def _recent(files: LakeFiles, known: KnownDataset) -> list[_Batch]:
-    """The last batches of all flows since the table was made or cleared, where it has expectations."""
-    if not (known.expectations or known.views) or not known.location or not delta_table.exists(files, known.location):
+def _logged(files: LakeFiles, known: KnownDataset, flow: str) -> list[Logged] | None:
+    """The newest ledger entries of a flow that its table's log has: several where the dataset has expectations.
+
+    None where there is no table; a sink has no log.
+    """
+    if known.kind == "sink":
         return []
-    found = []
-    for flow in known.flows:
-        ledger = QueryLedger(files, known.location, known.side_files[flow], flow=flow)
-        for entry, commit in ledger.entries(_SERIES, most_commits=_SERIES):
-            if entry.kind in ("created", "cleared"):
-                break
-            if entry.kind in _BATCHES:
-                found.append(_Batch(flow, entry.number, commit.committed_at, entry.counts))
-    return sorted(found, key=lambda each: -(each.finished_at or 0.0))[:_SERIES]
+    if not known.location or not delta_table.exists(files, known.location):
+        return None
+    count = _SERIES if known.expectations or known.views else 1
+    return _ledger(files, known, flow).entries(count, most_commits=_SERIES)
+
+
+def _ledger(files: LakeFiles, known: KnownDataset, flow: str) -> QueryLedger:
+    return QueryLedger(files, known.location, known.side_files[flow], flow=flow)
+
+
+def _recent(logged: Iterable[list[Logged] | None]) -> list[Logged]:
+    """The last batches of all flows since the table was made or cleared, the newest first."""
+    found: list[Logged] = []
+    for entries in logged:
+        since = takewhile(lambda each: each[0].kind not in ("created", "cleared"), entries or ())
+        found += [each for each in since if each[0].kind in _BATCHES]
+    return sorted(found, key=lambda each: -(each[1].committed_at or 0.0))[:_SERIES]
 
 
 def _expectations(
     view: str,
     said: Mapping[str, tuple[str, str]],
     last_and_totals: tuple[QueryCounts, QueryCounts],
-    recent: Sequence[_Batch],
+    recent: Sequence[Logged],
 ) -> Iterator[ExpectationStatus]:
     def rows(counts: QueryCounts) -> QueryCounts:
         return counts.views.get(view, NO_COUNTS) if view else counts
@@ -305,8 +313,8 @@ def _expectations(
     last, totals = map(rows, last_and_totals)
     for name, (condition, action) in said.items():
         batches = tuple(
-            ExpectationBatch(each.flow, each.entry, each.finished_at, own.expectations.get(name, 0), own.read)
-            for each, own in ((each, rows(each.counts)) for each in recent)
+            ExpectationBatch(entry.flow, entry.number, commit.committed_at, own.expectations.get(name, 0), own.read)
+            for entry, commit, own in ((entry, commit, rows(entry.counts)) for entry, commit in recent)
         )
         failed_last, failed = last.expectations.get(name, 0), totals.expectations.get(name, 0)
         yield ExpectationStatus(name, condition, action, failed_last, failed, last.read, totals.read, view, batches)
@@ -326,18 +334,14 @@ def _message(found: DatasetStatus, newest: DatasetFlowStatus | None) -> str:
 
 
 def _flow(
-    files: LakeFiles, pipeline: Pipeline, known: KnownDataset, flow: str
+    files: LakeFiles, pipeline: Pipeline, known: KnownDataset, flow: str, logged: list[Logged] | None
 ) -> tuple[DatasetFlowStatus, QueryEntry | None]:
     """A flow with its newest ledger entry."""
     found = DatasetFlowStatus(flow, failure=read_failure(files, pipeline.failures, file_name(flow)))
-    ledger = QueryLedger(files, known.location, known.side_files[flow], flow=flow)
-    if known.kind == "sink":
-        newest = None
-    elif not known.location or not delta_table.exists(files, known.location):
+    if logged is None:
         return found, None
-    else:
-        newest = next(iter(ledger.entries(1)), None)
-    entry = entry_in_side_file(files, ledger) if newest is None else newest[0]
+    newest = logged[0] if logged else None
+    entry = entry_in_side_file(files, _ledger(files, known, flow)) if newest is None else newest[0]
     if entry is None:
         return found, None
     found = replace(

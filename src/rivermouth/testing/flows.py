@@ -112,7 +112,7 @@ class FlowTest:
         """
         self._now = time_of(now) or self._now
         self._records.add(records, self._topic, self._now)
-        spark = self.spark if self._now is None else sessions.cloned_at(self.spark, self._now)
+        spark = self.spark if self._now is None else sessions.cloned(self.spark, self._now)
         source = GivenSource(self._records.all, self._records.topics)
         job = FlowJob(self._flow, self._places, "", {}, given=source)
         supervisor = Supervisor(spark, lambda _: None, handle_pending)

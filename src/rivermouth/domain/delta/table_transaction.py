@@ -29,7 +29,7 @@ class CountedTransaction:
         app_id: The transaction's application.
         app_version: Its number.
         metadata: Gives the text for ``userMetadata``.
-        replaces: Whether the rows replace all rows of the table, and their columns those of the table.
+        replaces: Whether the rows replace all rows of the table.
     """
 
     app_id: str

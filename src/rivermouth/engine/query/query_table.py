@@ -25,8 +25,6 @@ _MADE_FOR: Final = "rivermouth_dataset"
 """In the metadata of the commit that makes a table."""
 _PROPERTIES = {"delta.checkpointInterval": "100"}
 """Of tables that are committed often, unless the user says another number."""
-_OF_PROTOCOL: Final = ("delta.feature.", "delta.minreaderversion", "delta.minwriterversion")
-"""Begin properties, in lower case, that a new table is made with and does not keep."""
 _BY_KEY = {"delta.enableDeletionVectors": "true"}
 """Of tables whose rows are changed by key, as flows have them: a changed row is marked as gone in its file."""
 
@@ -103,6 +101,12 @@ def has_never_had_rows(files: LakeFiles, location: str) -> bool:
     )
 
 
+def has_other_columns(spark: SparkSession, table: QueryTable) -> bool:
+    """Whether the table has columns that its definition does not have."""
+    defined = {each.name.lower() for each in table.columns}
+    return any(each.name.lower() not in defined for each in table_state(spark, table.location).columns)
+
+
 def _made_for(table: QueryTable) -> str:
     return json.dumps({_MADE_FOR: table.dataset})
 
@@ -121,11 +125,7 @@ def _set_others(spark: SparkSession, state: TableState, table: QueryTable) -> bo
     """Sets what else the definition says; whether there was something to set."""
     known = {"comment": state.comment, **{name.lower(): value for name, value in state.properties.items()}}
     wanted = {**table.properties, **({"comment": table.comment} if table.comment else {})}
-    changed = {
-        name: value
-        for name, value in wanted.items()
-        if known.get(name.lower()) != value and not name.lower().startswith(_OF_PROTOCOL)
-    }
+    changed = {name: value for name, value in wanted.items() if known.get(name.lower()) != value}
     if changed:
         delta_ddl.set_properties(spark, table.location, changed)
     clusters = table.cluster_by and clustering_columns(spark, table.location) != table.cluster_by

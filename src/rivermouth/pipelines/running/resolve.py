@@ -10,7 +10,7 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.domain.query.refresh_decision import policy_refused
 from rivermouth.engine.query.cdc_settings import target_columns
-from rivermouth.engine.query.query_table import QueryTable, changes, has_never_had_rows, prepare
+from rivermouth.engine.query.query_table import QueryTable, changes, has_never_had_rows, has_other_columns, prepare
 from rivermouth.errors import (
     DefinitionInvalid,
     NewColumnsNotTaken,
@@ -323,11 +323,13 @@ class Resolver:
         session, files, table = self.workspace.session, self.workspace.files_of_lake, self.table_of(node)
         is_there = delta_table.exists(files, table.location)
         try:
-            if self._writes:
+            if is_there and self._replaces(node.name, dataset) and has_other_columns(session, table):
+                self.misfits[node.name] = table
+            elif self._writes:
                 with self.workspace.errors(dataset.at, table.dataset):
                     self._states[table.location] = prepare(session, files, table)
                 return node
-            if is_there:
+            elif is_there:
                 changes(table_state(session, table.location), table)
                 return node
         except (TableSchemaChanged, TablePartitionsChanged):

@@ -17,7 +17,7 @@ from rivermouth.ports.internals.delta_snapshot import table_state
 from rivermouth.ports.lake.lake_files import PlacedFiles
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrameWriter, SparkSession
     from pyspark.sql.types import DataType, StructField, StructType
 
     from rivermouth.domain.delta.merge_report import MergeReport
@@ -217,17 +217,10 @@ def empty(spark: SparkSession, location: str, transaction: TableTransaction) -> 
     Guarantees:
         As ``delta_append.append``. Older versions of the table have the rows still, as long as their files are kept.
     """
-    from rivermouth.ports.spark.local_frames import no_rows  # noqa: PLC0415 - most who import this have no Spark
-
     (
-        no_rows(spark, table_state(spark, location).columns)
-        .write.format("delta")
-        .mode("overwrite")
-        # With the other word, which a session may prefer, no partition would be touched.
-        .option("partitionOverwriteMode", "static")
+        _without_rows(spark, table_state(spark, location).columns, transaction.metadata)
         .option("txnAppId", transaction.app_id)
         .option("txnVersion", transaction.app_version)
-        .option("userMetadata", transaction.metadata)
         .save(location)
     )
 
@@ -242,13 +235,19 @@ def redefine(spark: SparkSession, location: str, layout: TableLayout, *, metadat
         metadata: The text for ``userMetadata``.
 
     Guarantees:
-        Rows that another writer commits meanwhile are not lost: one of the two commits fails.
+        Where another writer commits after this one has begun, one of the two commits fails.
     """
-    from rivermouth.ports.spark.local_frames import no_rows  # noqa: PLC0415 - as above
+    writer = _without_rows(spark, layout.columns, metadata).option("overwriteSchema", "true")
+    writer.partitionBy(*layout.partition_by).save(location)
 
-    writer = no_rows(spark, layout.columns).write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-    writer = writer.option("userMetadata", metadata).partitionBy(*layout.partition_by)
-    writer.save(location)
+
+def _without_rows(spark: SparkSession, columns: StructType, metadata: str) -> DataFrameWriter:
+    """Writes no rows in the place of all."""
+    from rivermouth.ports.spark.local_frames import no_rows  # noqa: PLC0415 - most who import this have no Spark
+
+    writer = no_rows(spark, columns).write.format("delta").mode("overwrite").option("userMetadata", metadata)
+    # With the other word, which a session may prefer, no partition would be touched.
+    return writer.option("partitionOverwriteMode", "static")
 
 
 def _log(location: str) -> str:

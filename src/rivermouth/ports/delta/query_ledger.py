@@ -108,15 +108,15 @@ class QueryLedger:
 
         Args:
             count: How many at most.
-            most_commits: How many commits are read for them at most, those of others included; None for all.
+            most_commits: How many commits are read at most, those of others included, once there is one; None for all.
         """
         found: list[tuple[QueryEntry, Commit]] = []
-        for version in delta_table.commit_versions(self._files, self.location)[::-1][:most_commits]:
+        for read, version in enumerate(reversed(delta_table.commit_versions(self._files, self.location)), start=1):
             commit = delta_table.read_commit(self._files, self.location, version)
             entry = None if commit is None else self._entry(commit)
             if commit is not None and entry is not None:
                 found.append((entry, commit))
-            if len(found) == count:
+            if len(found) == count or (found and most_commits is not None and read >= most_commits):
                 break
         return found
 

@@ -50,7 +50,9 @@ def append_onto(
     replaces = isinstance(carried, CountedTransaction) and carried.replaces
     mode = modes.Overwrite if replaces else modes.Append
     written = _with_footers if by_footers else _without_footers
-    actions = written(transaction, _writer(rows, log, mode, {"overwriteSchema": "true"} if replaces else {}), spark)
+    # With the other word, which a session may prefer, rows of partitions without new rows would stay.
+    settings = {"partitionOverwriteMode": "static"} if replaces else {}
+    actions = written(transaction, _writer(rows, log, mode, settings), spark)
     text = carried.metadata if isinstance(carried, TableTransaction) else carried.metadata()
     set_transaction = java_class(spark, f"{_DELTA}.actions.SetTransaction")
     number = set_transaction(carried.app_id, carried.app_version, some(int(time.time() * 1000)))

@@ -95,11 +95,8 @@ def keeps_state(frame: DataFrame) -> bool:
 def _is_stateful(plan: Any) -> bool:
     if not plan.isStreaming():
         return False
-    mine = _children(plan)
-    name = str(plan.nodeName())
-    if name.startswith(_STATEFUL) or (name == "Join" and all(each.isStreaming() for each in mine)):
-        return True
-    return any(map(_is_stateful, mine))
+    mine = str(plan.nodeName()).startswith(_STATEFUL) or _is_join_of_streams(plan)
+    return mine or any(map(_is_stateful, _children(plan)))
 
 
 @contextmanager
@@ -120,9 +117,11 @@ def settings_to_start(frame: DataFrame) -> Iterator[None]:
 def _joins_streams(plan: Any) -> bool:
     if not plan.isStreaming():
         return False
-    mine = _children(plan)
-    is_join = str(plan.nodeName()) == "Join" and all(each.isStreaming() for each in mine)
-    return is_join or any(map(_joins_streams, mine))
+    return _is_join_of_streams(plan) or any(map(_joins_streams, _children(plan)))
+
+
+def _is_join_of_streams(plan: Any) -> bool:
+    return str(plan.nodeName()) == "Join" and all(each.isStreaming() for each in _children(plan))
 
 
 def _children(plan: Any) -> list[Any]:

@@ -96,11 +96,16 @@ def forget_sources(spark: SparkSession, schemes: Collection[str]) -> None:
             field.get(known).clear()
 
 
-def cloned(spark: SparkSession) -> SparkSession:
-    """A session with the same context and settings, whose SQL settings are its own."""
+def cloned(spark: SparkSession, at: dt.datetime | None = None) -> SparkSession:
+    """A session with the same context and settings, whose SQL settings are its own.
+
+    Args:
+        spark: The other one.
+        at: As of ``new_session``.
+    """
     from pyspark.sql import SparkSession  # noqa: PLC0415 - see the module
 
-    return SparkSession(spark.sparkContext, java_session(spark).cloneSession())
+    return SparkSession(spark.sparkContext, _at(at, _allowing(spark, at).cloneSession()))
 
 
 def new_session(spark: SparkSession, at: dt.datetime | None = None) -> Any:
@@ -110,14 +115,7 @@ def new_session(spark: SparkSession, at: dt.datetime | None = None) -> Any:
         spark: The other one.
         at: What ``current_timestamp()`` and its relatives are in its queries; None for the time of the machine.
     """
-    return java_session(spark).newSession() if at is None else _set_time(_with_time(spark).newSession(), at)
-
-
-def cloned_at(spark: SparkSession, at: dt.datetime) -> SparkSession:
-    """A session as ``cloned`` makes one, with this time in its queries."""
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - see the module
-
-    return SparkSession(spark.sparkContext, _set_time(_with_time(spark).cloneSession(), at))
+    return _at(at, _allowing(spark, at).newSession())
 
 
 def now(spark: SparkSession) -> dt.datetime:
@@ -126,15 +124,18 @@ def now(spark: SparkSession) -> dt.datetime:
     return dt.datetime.now(dt.UTC) if given is None else _EPOCH + dt.timedelta(microseconds=int(given))
 
 
-def _with_time(spark: SparkSession) -> Any:
-    """Java's session. Those that are made of it from now on have the time that is set for them."""
+def _allowing(spark: SparkSession, at: dt.datetime | None) -> Any:
+    """Java's session; those that are made of it from now on have the time that is set for them."""
     found = java_session(spark)
-    java_class(spark, _TIME).allow(found)
+    if at is not None:
+        java_class(spark, _TIME).allow(found)
     return found
 
 
-def _set_time(java: Any, at: dt.datetime) -> Any:
-    java.conf().set(_TIME_SETTING, str((at - _EPOCH) // dt.timedelta(microseconds=1)))
+def _at(at: dt.datetime | None, java: Any) -> Any:
+    """A session of Java's, whose time is set."""
+    if at is not None:
+        java.conf().set(_TIME_SETTING, str((at - _EPOCH) // dt.timedelta(microseconds=1)))
     return java
 
 
