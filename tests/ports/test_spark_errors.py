@@ -44,12 +44,18 @@ def test_one_whose_jvm_went_first_says_so(spark, monkeypatch):
 
 STREAM = "\n\tat org.apache.spark.sql.execution.streaming.runtime.StreamExecution.runStream(StreamExecution.scala:333)"
 OFFSETS = "\n\tat org.apache.spark.sql.execution.streaming.checkpointing.HDFSMetadataLog.get(HDFSMetadataLog.scala:200)"
+START = (
+    "\n\tat org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution.populateStartOffsets"
+    "(MicroBatchExecution.scala:600)"
+)
 SOURCE = "\n\tat org.apache.spark.sql.kafka010.KafkaMicroBatchStream.latestOffset(KafkaMicroBatchStream.scala:110)"
 
 
 @pytest.mark.parametrize(
     ("stack", "about"),
     [
+        # The offsets of the batch before the last one are gone.
+        (f"java.lang.IllegalStateException: batch 1 doesn't exist{START}{STREAM}", True),
         # A file that is cut short, one whose sum is wrong, and the query's own id.
         (f"java.lang.IllegalStateException: Incomplete log file{OFFSETS}{STREAM}", True),
         (f"org.apache.spark.SparkException: x{STREAM}\nCaused by: java.io.EOFException: end{OFFSETS}", True),

@@ -161,6 +161,9 @@ class Checkpoints:
                 return Checkpoint("damaged", detail=f"batch {last - 1} has no commit file")
             for number in done[-2:]:
                 self._lines(f"commits/{number}", at_least=2)
+            if last > 0:
+                # Spark reads the batch before the last one too, whether that is done or not.
+                self._offsets(f"offsets/{last - 1}")
             committed = last if last in done else last - 1
             return Checkpoint(
                 "usable",

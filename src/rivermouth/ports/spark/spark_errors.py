@@ -8,7 +8,8 @@ from typing import Final
 # Spark's own readers of a checkpoint's files, their errors, and the error of Hadoop's check of its checksum files.
 _OF_CHECKPOINT: Final = re.compile(
     r"org\.apache\.spark\.sql\.execution\.streaming\."
-    r"(?:checkpointing\.|runtime\.(?:StreamMetadata|StreamingQueryCheckpointMetadata))"
+    r"(?:checkpointing\.|runtime\.(?:StreamMetadata|StreamingQueryCheckpointMetadata"
+    r"|MicroBatchExecution\.populateStartOffsets))"
     r"|\[(?:STREAMING_CHECKPOINT_|CHECKPOINT_FILE_|BATCH_METADATA_)"
     r"|org\.apache\.spark\.sql\.kafka010\.(?:KafkaSourceInitialOffsetWriter|KafkaSourceOffset|JsonUtils)"
     r"|org\.apache\.hadoop\.fs\.ChecksumException"
