@@ -82,14 +82,13 @@ def test_properties_that_delta_does_not_know_are_named_and_others_kept(spark):
             "delta.targetFileSize has no effect, Delta Lake does not know it",
             "pipelines.autoOptimize.managed has no effect here: `rivermouth tables optimize` compacts the table",
             "pipelines.channel has no effect here",
-            "delta.autoOptimize.autoCompact has no effect, it is for Databricks' own Delta",
             "delta.minReaderVersion has no effect, Delta Lake sets it by what a table needs",
         )
     )
     kept = found.datasets[0].properties
-    assert set(kept) == set(properties) - {
-        "delta.targetFileSize",
-        "delta.autoOptimize.autoCompact",
-        "delta.minReaderVersion",
+    assert set(kept) == set(properties) - {"delta.targetFileSize", "delta.minReaderVersion"}
+    assert stored(kept) == {
+        "quality": "bronze",
+        "delta.enableChangeDataFeed": "true",
+        "delta.autoOptimize.autoCompact": "true",
     }
-    assert stored(kept) == {"quality": "bronze", "delta.enableChangeDataFeed": "true"}

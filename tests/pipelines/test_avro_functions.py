@@ -129,7 +129,7 @@ def test_a_registry_that_does_not_serve_is_told_where_it_is_asked(folder):
     """For the schema of the query when that is evaluated; for that of a value in a task."""
     said = (
         "[SCHEMA_REGISTRY_FAILED] the schema registry does not serve: its answer to {what} has no schema; "
-        "no record was refused for it\n  at: src/a.py:6\n"
+        "no record was refused for it\n  at: src/a.py:{line}\n"
         "  hint: see schema_registry in the project, and whether the registry serves: curl -sS URL/subjects"
     )
     folder.feed("in/1.json", {"value": text(framed(7, NEW, {"id": 1, "name": None}))})
@@ -141,8 +141,8 @@ def test_a_registry_that_does_not_serve_is_told_where_it_is_asked(folder):
         declared = f"{{}}, jsonFormatSchema={json.dumps(NEW)!r}"
         folder.write("src/a.py", STRICT.format(registry=registry.url, options=declared))
         in_task = folder.run()["orders"].error
-    assert str(at_start.value) == said.format(what="the newest version of subject orders-value")
-    assert str(in_task) == said.format(what="schema 7")
+    assert str(at_start.value) == said.format(what="the newest version of subject orders-value", line=9)
+    assert str(in_task) == said.format(what="schema 7", line=6)
 
 
 def functions(spark, access=None):

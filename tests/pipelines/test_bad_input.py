@@ -79,7 +79,7 @@ CASES = {
         (
             "[SOURCE_NOT_REPEATABLE] a stream of format socket cannot be read again, so a failed batch would be lost; "
             "nothing was read\n"
-            "  at: src/a.py:2\n"
+            "  at: src/a.py:4\n"
             "  hint: send the rows to a Kafka topic, and read that: rivermouth dev produce lines lines.txt"
         ),
     ),
@@ -359,12 +359,50 @@ CASES = {
         "dbutils.secrets.get('kafka', 'api-key')\n",
         (
             "[SECRET_MISSING] secret kafka/api-key: the variable KAFKA_API_KEY is not set; nothing was run\n"
+            "  at: src/a.py:2\n"
             "  hint: export KAFKA_API_KEY=..."
         ),
     ),
     "a widget without a value": (
         "dbutils.widgets.get('day')\n",
-        "[WIDGET_MISSING] widget day has no value; the pipeline was not run\n  hint: rivermouth run --param day=VALUE",
+        (
+            "[WIDGET_MISSING] widget day has no value; the pipeline was not run\n"
+            "  at: src/a.py:2\n"
+            "  hint: rivermouth run --param day=VALUE"
+        ),
+    ),
+    "a configuration value that is not there": (
+        "def servers():\n    return spark.conf.get('KAFKA_SERVER')\nservers()\n",
+        (
+            "[CONFIGURATION_MISSING] configuration KAFKA_SERVER has no value; the pipeline was not run\n"
+            "  at: src/a.py:3\n"
+            "  hint: rivermouth run --param KAFKA_SERVER=VALUE"
+        ),
+    ),
+    "a configuration value that a query lacks": (
+        "@dp.table\ndef a():\n    return spark.readStream.table(spark.conf.get('orders.table'))\n",
+        (
+            "[CONFIGURATION_MISSING] configuration orders.table has no value; the pipeline was not run\n"
+            "  at: src/a.py:4\n"
+            "  hint: rivermouth run --param orders.table=VALUE"
+        ),
+    ),
+    "a folder of Databricks that dbutils lists": (
+        "dbutils.fs.ls('/Volumes/main/raw')\n",
+        (
+            "[FILE_PATH_UNMAPPED] /Volumes/main/raw is a path of Databricks, and no setting gives a folder for it; "
+            "nothing was read\n"
+            "  at: src/a.py:2\n"
+            '  hint: configuration: {"rivermouth.paths./Volumes/main": /the/folder}'
+        ),
+    ),
+    "a folder that is not there and that dbutils lists": (
+        "dbutils.fs.ls('file:/not/there')\n",
+        (
+            "[FILE_SOURCE_MISSING] source file:/not/there does not exist; nothing was read\n"
+            "  at: src/a.py:2\n"
+            "  hint: make the folder, or correct the path"
+        ),
     ),
     "a schema that is none": (
         "@dp.table(schema='id biggint')\ndef a():\n    return spark.readStream.format('rate').load()\n",

@@ -3,6 +3,8 @@
 import pytest
 from delta.tables import DeltaTable
 
+from rivermouth.engine.query.nothing_new import NOTHING_NEW
+
 PYTHON = """
 from pyspark import pipelines as dp
 
@@ -68,3 +70,45 @@ def test_streams_begin_and_skip_as_they_are_told_and_read_the_change_feed(folder
     assert folder.rows("default.skipped") == [(1,), (2,), (3,)]
     # Rows of files that were written again come once more: so Delta says of ignoreChanges.
     assert sorted(folder.rows("default.by_place")) == [(1,), (1,), (2,), (3,)]
+
+
+BY_PATH = """
+from pyspark import pipelines as dp
+
+@dp.materialized_view
+def by_argument():
+    return spark.read.format("delta").load("/Volumes/main/facts")
+
+@dp.materialized_view
+def by_option():
+    return spark.read.load(format="delta", PATH="/Volumes/main/facts")
+
+@dp.table
+def streamed():
+    return spark.readStream.format("delta").option("path", "dbfs:/Volumes/main/facts").load()
+
+@dp.table
+def of_files():
+    return spark.readStream.format("json").schema("id bigint").options(path="/Volumes/main/in").load()
+"""
+
+
+def test_tables_by_path_are_known_however_the_path_is_given(folder, spark):
+    folder.write("src/a.py", BY_PATH)
+    paths = "configuration: {rivermouth.paths./Volumes/main: raw}\n"
+    folder.write("pipeline.yml", (folder.folder / "pipeline.yml").read_text() + paths)
+    place = folder.folder / "raw/facts"
+    for number in range(2):
+        spark.range(number, number + 1).coalesce(1).write.format("delta").mode("append").save(str(place))
+        folder.feed(f"raw/in/{number}.json", {"id": number})
+        found = folder.run()
+        assert {each.error and str(each.error) for each in found.values()} == {None}
+    assert (found["by_argument"].refresh, found["by_option"].refresh) == ("append", "append")
+    assert {name: folder.rows(f"default.{name}") for name in found} == {name: [(0,), (1,)] for name in found}
+    planned = folder.plan()
+    assert {flow.action for name in ("by_argument", "by_option") for flow in planned[name].flows} == {"nothing"}
+    reasons = {name: each.reason for name, each in folder.run().items()}
+    assert reasons.pop("streamed") == NOTHING_NEW
+    assert reasons == dict.fromkeys(("by_argument", "by_option"), "no table that it reads has new rows") | {
+        "of_files": ""
+    }

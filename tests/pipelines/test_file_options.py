@@ -172,12 +172,16 @@ def test_what_is_refused(given, error, about):
 
 def test_paths_of_databricks_are_mapped_or_refused():
     paths = {"/Volumes/main": "s3://lake/main/", "/Volumes/main/raw": "/data/raw", "dbfs:/mnt/in": "/in"}
+    paths |= {"/mnt/in/b": "/b", "/Volumes/mainland": "relative/mainland/"}
     table = {
         "/Volumes/main/raw/x": "/data/raw/x",
         "/Volumes/main/other": "s3a://lake/main/other",
+        "/Volumes/mainland/x": "relative/mainland/x",
         "dbfs:/Volumes/main/raw": "/data/raw",
         "/mnt/in/*.json": "/in/*.json",
         "dbfs:/mnt/in": "/in",
+        "dbfs:/mnt/in/b/x": "/b/x",
+        "dbfs:///mnt/in/bc": "/in/bc",
         "s3://b/k": "s3a://b/k",
         "s3n://b/k": "s3a://b/k",
         "relative/folder": "relative/folder",

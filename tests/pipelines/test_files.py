@@ -21,6 +21,7 @@ from rivermouth.errors import (
     FileSourceUnreadable,
 )
 from rivermouth.pipelines.files import failures
+from rivermouth.pipelines.files.paths import resolved
 from rivermouth.pipelines.files.planning import FileSite
 from rivermouth.pipelines.files.sources import read_files, stream_files
 from rivermouth.pipelines.spec import SourceLine
@@ -349,7 +350,7 @@ def test_a_source_on_s3(spark, bucket, folder):
     place = f"s3a://{bucket()}/in"
     spark.sql("SELECT 1 AS id").coalesce(1).write.json(f"{place}/a")
     _columns(spark).coalesce(1).write.parquet(f"{place.replace('/in', '/typed')}/a")
-    site = FileSite(f"{place}-state", paths={"/Volumes/main/raw": place})
+    site = FileSite(f"{place}-state", located=lambda path: resolved(path, {"/Volumes/main/raw": place}))
     frame = stream_files(
         spark, "/Volumes/main/raw/a", {"format": "json", "inferColumnTypes": "true"}, schema=None, site=site
     )

@@ -122,47 +122,49 @@ def test_what_cannot_be_read_is_said(shop, database):
     table = {**database.options, "dbtable": "orders", "incrementalColumn": "id"}
     assert refused(shop, database.options | {"dbtable": "orders"}) == (
         "[JDBC_SOURCE_INVALID] jdbc table orders cannot be read as a stream: it is not known which column grows with "
-        'each new row; nothing was read\n  hint: .option("incrementalColumn", "id")'
+        'each new row; nothing was read\n  at: a.py:5\n  hint: .option("incrementalColumn", "id")'
     )
     assert refused(shop, table | {"incrementalColumn": "ID"}) == (
         "[JDBC_SOURCE_INVALID] jdbc table orders cannot be read as a stream: it has no column ID; nothing was read\n"
-        '  hint: .option("incrementalColumn", ...) with one of its columns: id, customer, amount, at'
+        '  at: a.py:5\n  hint: .option("incrementalColumn", ...) with one of its columns: id, customer, amount, at'
     )
     assert refused(shop, table | {"dbtable": "customers", "incrementalColumn": "name"}) == (
         "[JDBC_SOURCE_INVALID] jdbc table customers cannot be read as a stream: column name is string; whole numbers, "
-        'decimals, dates and timestamps are known to grow; nothing was read\n  hint: .option("incrementalColumn", "id")'
+        "decimals, dates and timestamps are known to grow; nothing was read\n  at: a.py:5\n"
+        '  hint: .option("incrementalColumn", "id")'
     )
     assert refused(shop, table | {"incrementalDelay": "1 hour"}) == (
         "[JDBC_SOURCE_INVALID] jdbc table orders cannot be read as a stream: incrementalDelay needs a column of times, "
-        "and id is bigint; nothing was read\n  hint: remove incrementalDelay"
+        "and id is bigint; nothing was read\n  at: a.py:5\n  hint: remove incrementalDelay"
     )
     assert refused(shop, table | {"incrementalColumn": "at", "incrementalDelay": "soon"}) == (
         "[JDBC_SOURCE_INVALID] jdbc table orders cannot be read as a stream: incrementalDelay is no interval: soon; "
-        'nothing was read\n  hint: .option("incrementalDelay", "10 seconds")'
+        'nothing was read\n  at: a.py:5\n  hint: .option("incrementalDelay", "10 seconds")'
     )
     for how in ("readStream", "read"):
         assert refused(shop, table | {"dbtable": "nowhere"}, how) == (
             "[JDBC_SOURCE_UNREADABLE] jdbc table nowhere cannot be read: there is no such table; nothing was read\n"
-            '  hint: .option("dbtable", "schema.table")'
+            '  at: a.py:5\n  hint: .option("dbtable", "schema.table")'
         )
         assert refused(shop, table | {"password": "wrong"}, how) == (
             f"[JDBC_SOURCE_UNREADABLE] jdbc table orders cannot be read: {at} refuses the login; nothing was read\n"
-            '  hint: .option("user", ...).option("password", dbutils.secrets.get(...))'
+            '  at: a.py:5\n  hint: .option("user", ...).option("password", dbutils.secrets.get(...))'
         )
         assert refused(shop, table | {"url": database.url.replace(at, "localhost:1")}, how) == (
             "[JDBC_SOURCE_UNREADABLE] jdbc table orders cannot be read: there is no connection to localhost:1; nothing "
-            "was read\n  hint: nc -zv localhost 1"
+            "was read\n  at: a.py:5\n  hint: nc -zv localhost 1"
         )
         assert refused(shop, table | {"url": f"jdbc:sqlserver://{at}"}, how) == (
             "[JDBC_SOURCE_UNREADABLE] jdbc table orders cannot be read: Spark has no driver for jdbc:sqlserver; "
             "nothing was read\n"
+            "  at: a.py:5\n"
             "  hint: spark: {conf: {spark.jars.packages: com.microsoft.sqlserver:mssql-jdbc:12.10.0.jre11}}"
         )
     query = {**database.options, "query": "SELECT wrong FROM orders", "incrementalColumn": "id"}
     state = "42703" if "postgresql" in database.url else "42S22"
     assert refused(shop, query) == (
         f"[JDBC_SOURCE_UNREADABLE] a query of a database (jdbc) cannot be read: {at} refuses it with SQLSTATE {state}; "
-        "nothing was read\n  hint: correct dbtable or query"
+        "nothing was read\n  at: a.py:5\n  hint: correct dbtable or query"
     )
 
 

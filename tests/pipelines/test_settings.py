@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from rivermouth.errors import RivermouthError, SecretMissing
+from rivermouth.pipelines import commands
 from rivermouth.pipelines.settings import EventLog, expanded_configuration, find_pipelines, single_files
 from rivermouth.project.api import Project
 from rivermouth.project.file.dump import to_yaml
@@ -425,6 +426,24 @@ def test_single_files(make):
     assert (found.name, found.folder, found.configuration, found.at) == ("a", folder, {"x": "1"}, None)
     found = single_files([folder / "sub" / "b.sql", folder / "a.py", folder / "a.py"])
     assert (found.name, found.folder, names(found)) == ("shop", folder, ["sub/b.sql", "a.py"])
+
+
+def test_spark_has_the_classes_for_stores_that_files_or_settings_name(make, monkeypatch):
+    folder = make({}, "a.py", "b.sql")
+    monkeypatch.chdir(folder)
+
+    def schemes():
+        return [each.project.schemes for each in commands.pipelines(files=["a.py", "b.sql"], params=params)]
+
+    params = {"place": "hdfs://not/s3"}
+    assert schemes() == [frozenset()]
+    params = {"place": "s3://bucket/in"}
+    assert schemes() == [{"s3a"}]
+    params = {}
+    (folder / "b.sql").write_bytes(
+        b"-- \xff\nCREATE STREAMING TABLE t AS SELECT * FROM STREAM read_files('S3A://bucket/in');"
+    )
+    assert schemes() == [{"s3a"}]
 
 
 @pytest.mark.parametrize(

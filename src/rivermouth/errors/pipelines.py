@@ -264,6 +264,14 @@ class WidgetMissing(RivermouthError):
     hint = "rivermouth run --param {name}=VALUE"
 
 
+class ConfigurationMissing(RivermouthError):
+    """A file or a query asks for a configuration value that does not exist."""
+
+    code = "CONFIGURATION_MISSING"
+    what = "configuration {name} has no value; the pipeline was not run"
+    hint = "rivermouth run --param {name}=VALUE"
+
+
 class CdcValueNull(RivermouthError):
     """A change of an AUTO CDC flow has no key or no sequence."""
 

@@ -18,6 +18,7 @@ from rivermouth.pipelines.running.pipeline import Pipeline
 from rivermouth.pipelines.selection import Selection
 from rivermouth.pipelines.settings.find import find_pipelines, single_files
 from rivermouth.pipelines.settings.project_file import expanded_configuration
+from rivermouth.pipelines.settings.stores import stores
 from rivermouth.ports.lake.lake_writer import LakeWriter
 from rivermouth.project.commands.managed_session import NO_HOOKS, ManagedSession, RunHooks
 from rivermouth.project.file.reading import FILE_NAME
@@ -86,7 +87,11 @@ def pipelines(
         found = find_pipelines(
             home if path.name == FILE_NAME else wanted, profile=profile, params=params, environ=environ
         )
-    return [_pipeline(settings, home, environ) for settings in found]
+    made = [_pipeline(settings, home, environ) for settings in found]
+    values = (value for each in made for value in each.configuration.values())
+    # One Spark may run them all.
+    read = stores(values, (file for each in found for file in each.files))
+    return [replace(each, project=replace(each.project, stores=read)) for each in made]
 
 
 def _pipeline(settings: PipelineSettings, home: Path, environ: Mapping[str, str]) -> Pipeline:

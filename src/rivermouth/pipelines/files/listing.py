@@ -9,7 +9,8 @@ from urllib.parse import unquote
 
 from rivermouth.decoding.jvm import jvm_classes
 from rivermouth.decoding.jvm.java_objects import java_session
-from rivermouth.errors import FileSourceMissing, FileSourceUnreadable, first_line
+from rivermouth.errors import FileSourceUnreadable, first_line
+from rivermouth.pipelines.files.paths import missing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,7 +49,7 @@ def files_of(spark: SparkSession, path: str, glob: str | None = None, at: str | 
         at: Where the source is written.
 
     Raises:
-        FileSourceMissing: There is no such folder or file.
+        FilePathUnmapped, FileSourceMissing: There is no such folder or file.
         FileSourceUnreadable: The place cannot be listed.
     """
     try:
@@ -56,7 +57,7 @@ def files_of(spark: SparkSession, path: str, glob: str | None = None, at: str | 
     except jvm_classes.JAVA_ERRORS as error:
         raise FileSourceUnreadable(at=at, path=path, detail=first_line(error)) from None
     if text is None:
-        raise FileSourceMissing(at=at, path=path)
+        raise missing(path, at)
     lines = (line.split("\t", 2) for line in str(text).splitlines())
     found = [File(address, int(changed), int(size)) for changed, size, address in lines]
     if glob is not None:

@@ -1,18 +1,22 @@
-"""Where a path of a pipeline is: those of Databricks by the folders that the settings give for them. Pure."""
+"""Where a path of a pipeline is: those of Databricks by the folders that the settings give for them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from rivermouth.errors import FilePathUnmapped, FileSourceMissing
 
 _DATABRICKS: Final = re.compile(r"(dbfs:/|/dbfs/|/Volumes/|/mnt/|/FileStore/|/databricks-datasets/)")
+_DBFS: Final = re.compile(r"\Adbfs:/*")
 _S3: Final = re.compile(r"s3n?://", re.IGNORECASE)
+_NO_PATHS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-def resolved(path: str, paths: Mapping[str, str], at: str | None = None) -> str:
+def resolved(path: str, paths: Mapping[str, str] = _NO_PATHS, at: str | None = None) -> str:
     """The path that Spark can read.
 
     Args:
@@ -21,30 +25,41 @@ def resolved(path: str, paths: Mapping[str, str], at: str | None = None) -> str:
         at: Where it is written.
 
     Raises:
-        FilePathUnmapped: It is a path that only Databricks knows, and ``paths`` does not have it.
+        FilePathUnmapped: It is a path that only Databricks knows, and ``paths`` does not have it. A path below a folder
+            that this machine has, such as ``/mnt/data``, is one of this machine.
     """
     path = path.strip()
-    spellings = [path, *([re.sub(r"\Adbfs:/*", "/", path)] if path.startswith("dbfs:") else [])]
-    spellings += [f"dbfs:{path}"] if path.startswith("/") else []
-    for prefix in sorted(paths, key=len, reverse=True):
-        for each in spellings:
-            begin = prefix.rstrip("/")
-            if each == begin or each.startswith(f"{begin}/"):
-                return _s3(paths[prefix].rstrip("/") + each[len(begin) :])
+    if (other := _mapped(path, paths)) is not None:
+        return _s3(other)
     if (found := _DATABRICKS.match(path)) is not None:
         parts = path[len(found[1]) :].lstrip("/").split("/")
-        prefix = found[1] + parts[0] if parts[0] and not re.search(r"[*?\[{]", parts[0]) else found[1].rstrip("/")
-        raise FilePathUnmapped(at=at, path=path, prefix=prefix)
+        is_named = bool(parts[0]) and not re.search(r"[*?\[{]", parts[0])
+        prefix = found[1] + parts[0] if is_named else found[1].rstrip("/")
+        if not (is_named and Path(prefix).is_dir()):
+            raise FilePathUnmapped(at=at, path=path, prefix=prefix)
     return _s3(path)
 
 
 def missing(path: str, at: str | None) -> FilePathUnmapped | FileSourceMissing:
-    """The error about a path that is not there."""
+    """The error about a path that does not exist."""
     try:
-        resolved(path, {}, at)
+        resolved(path, at=at)
     except FilePathUnmapped as error:
         return error
     return FileSourceMissing(at=at, path=path)
+
+
+def _mapped(path: str, paths: Mapping[str, str]) -> str | None:
+    plain = _plain(path)
+    for prefix in sorted(paths, key=lambda each: -len(_plain(each))):
+        begin = _plain(prefix).rstrip("/")
+        if plain == begin or plain.startswith(f"{begin}/"):
+            return paths[prefix].rstrip("/") + plain[len(begin) :]
+    return None
+
+
+def _plain(path: str) -> str:
+    return _DBFS.sub("/", path)
 
 
 def _s3(path: str) -> str:

@@ -10,7 +10,6 @@ from rivermouth import names
 from rivermouth.pipelines.files import options as file_options
 from rivermouth.pipelines.files.detection import format_of
 from rivermouth.pipelines.files.listing import File, files_of
-from rivermouth.pipelines.files.paths import resolved
 from rivermouth.pipelines.files.planning import FileSite, Planned, Planner
 from rivermouth.pipelines.files.rows import csv_rows, json_rows, typed_rows, xml_rows
 
@@ -52,7 +51,7 @@ def stream_files(
         FileOptionUnknown: An option is not known.
         FileOptionInvalid: A value of one is not allowed.
         FileOptionRefused: An option cannot be honoured.
-        FilePathUnmapped: The path is one of Databricks, and ``site.paths`` does not have it.
+        FilePathUnmapped: Only Databricks knows the path.
         FileSourceMissing: The folder does not exist.
         FileSourceUnreadable: The folder cannot be listed.
         FileSourceEmpty: It has no file, and no schema is given.
@@ -64,7 +63,7 @@ def stream_files(
         With one checkpoint each file is read once. What the schema does not hold is in the rescued data column, or the
         query fails. The schema is written below ``cloudFiles.schemaLocation``, or below ``site.state_folder``.
     """
-    place = resolved(path, site.paths, site.place)
+    place = site.located(path)
     options, files = _with_format(spark, place, options, site) if infers_types else (options, None)
     read = file_options.parse(options, has_schema=schema is not None, infers_types=infers_types, at=site.place)
     planned = Planner(spark, place, read, site, keeps=True).planned(schema, files)
@@ -84,7 +83,7 @@ def read_files(
     Raises:
         RivermouthError: As ``stream_files``.
     """
-    place = resolved(path, site.paths, site.place)
+    place = site.located(path)
     options, files = _with_format(spark, place, options, site)
     read = file_options.parse(options, has_schema=schema is not None, infers_types=True, at=site.place)
     planned = Planner(spark, place, read, site, keeps=False).planned(schema, files)
@@ -107,7 +106,7 @@ def _of_streams(options: FileOptions, site: FileSite) -> dict[str, str]:
     # Without it Spark never reads a file whose time is seven days before the newest that it has read.
     found = {**options.clean, "maxFileAge": "36500d"}
     if "sourceArchiveDir" in found:
-        found["sourceArchiveDir"] = resolved(found["sourceArchiveDir"], site.paths, site.place)
+        found["sourceArchiveDir"] = site.located(found["sourceArchiveDir"])
     if options.max_files is not None:
         found["maxFilesPerTrigger"] = str(options.max_files)
     if options.max_bytes is not None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from rivermouth.decoding.jvm.java_objects import java_class
 from rivermouth.errors import SecretMissing, WidgetMissing
+from rivermouth.pipelines.files.paths import missing
 from rivermouth.ports.internals import sessions
 
 _OTHER_CHARACTERS: Final = re.compile(r"[^A-Z0-9]+")
@@ -113,8 +114,14 @@ class _FileSystem:
         self._located = located
 
     def ls(self, path: str) -> list[FileInfo]:
-        """What is in a folder, by name."""
+        """What is in a folder, by name.
+
+        Raises:
+            FilePathUnmapped, FileSourceMissing: There is no such folder.
+        """
         files, folder = self._open(path)
+        if not files.exists(folder):
+            raise missing(path, None)
         return sorted((_info(each) for each in files.listStatus(folder)), key=lambda each: each.name)
 
     def mkdirs(self, path: str) -> bool:

@@ -14,6 +14,7 @@ from rivermouth.pipelines.notebooks import Cell, cells, missing, pip_requirement
 from rivermouth.pipelines.python.dbutils import NotebookExit
 from rivermouth.pipelines.python.registry import Registry, collecting
 from rivermouth.pipelines.python.user_modules import file_module
+from rivermouth.pipelines.session.spark_errors import missing_input
 from rivermouth.pipelines.spec import Definitions, SourceLine
 from rivermouth.pipelines.sql.definitions.read import read_sql
 from rivermouth.pipelines.sql.definitions.sql_session import SqlSession
@@ -88,8 +89,8 @@ class Evaluation:
             if error.code not in (None, 0):
                 raise self._failed(cell, error) from error
             raise NotebookExit from error
-        except RivermouthError:
-            raise
+        except RivermouthError as error:
+            raise error.located(str(self._where(cell, error))) from error.__cause__
         except Exception as error:
             raise self._failed(cell, error) from error
 
@@ -112,13 +113,18 @@ class Evaluation:
         if lacking:
             self.registry.note(cell.at, f"packages are not installed by a run: pip install {' '.join(lacking)}")
 
-    def _failed(self, cell: Cell, error: BaseException) -> PythonFileFailed:
-        at, detail = self.registry, first_line(error)
+    def _where(self, cell: Cell, error: BaseException) -> SourceLine:
+        return user_line(self.registry, error, self.root) or cell.at
+
+    def _failed(self, cell: Cell, error: BaseException) -> RivermouthError:
+        detail = first_line(error)
         if isinstance(error, SyntaxError):
             line, detail = error.lineno or cell.at.line, error.msg or "syntax error"
             where = SourceLine(cell.at.file, line, cell.at.cell)
         else:
-            where = user_line(at, error, self.root) or cell.at
+            where = self._where(cell, error)
+        if (typed := missing_input(error, str(where))) is not None:
+            return typed
         fix = "rivermouth validate, after the line above is corrected"
         if isinstance(error, ModuleNotFoundError) and error.name:
             fix = f"pip install {error.name.partition('.')[0]}, or put the module into the pipeline's folder"

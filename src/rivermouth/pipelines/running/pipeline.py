@@ -12,6 +12,7 @@ from rivermouth.domain.project.catalog import registered_name
 from rivermouth.engine.query.query_run import QueryPlaces
 from rivermouth.errors import CatalogNameTwice
 from rivermouth.names import STATE_FOLDER
+from rivermouth.pipelines.files.paths import resolved
 from rivermouth.pipelines.names import Names, TableName
 
 if TYPE_CHECKING:
@@ -75,18 +76,15 @@ class Pipeline:
         found = {name.removeprefix(PATHS): text for name, text in self.configuration.items() if name.startswith(PATHS)}
         return {prefix: self._absolute(text) for prefix, text in found.items()}
 
-    def located(self, path: str) -> str:
-        """A path as Spark finds it: Databricks' by ``paths``, a relative one below the pipeline's folder."""
-        plain = path.removeprefix("dbfs:")
-        for prefix, folder in self.paths.items():
-            start = prefix.removeprefix("dbfs:").rstrip("/")
-            if plain == start or plain.startswith(f"{start}/"):
-                return folder.rstrip("/") + plain[len(start) :]
-        return self._absolute(path)
+    def located(self, path: str, at: str | None = None) -> str:
+        """A path as Spark finds it: Databricks' by ``paths``, a relative one below the pipeline's folder.
+
+        Raises:
+            FilePathUnmapped: Only Databricks knows the path.
+        """
+        return self._absolute(resolved(path, self.paths, at))
 
     def _absolute(self, path: str) -> str:
-        if path.startswith("s3://"):
-            return f"s3a://{path.removeprefix('s3://')}"
         if path.startswith("/") or ":" in path.split("/", 1)[0]:
             return path
         # Files that are named on the command line are of no folder but the working one.
@@ -96,7 +94,7 @@ class Pipeline:
     def table(self, name: TableName, dataset: Dataset | None = None) -> str:
         """The folder of a table."""
         if dataset is not None and dataset.path:
-            return self.located(dataset.path).rstrip("/")
+            return self.located(dataset.path, str(dataset.at)).rstrip("/")
         return f"{self.project.lake.rstrip('/')}/{name.schema}/{name.table}"
 
     def registered(self, name: TableName) -> str | None:

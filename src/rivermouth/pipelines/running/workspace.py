@@ -6,6 +6,7 @@ import datetime as dt
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pyspark.errors import PySparkException
@@ -17,14 +18,12 @@ from rivermouth.engine.query.counted_view import CountedView, counted_view
 from rivermouth.errors import (
     DatasetUnknown,
     QueryFunctionFailed,
-    QueryInvalid,
     RivermouthError,
     first_line,
 )
-from rivermouth.names import STATE_FOLDER, did_you_mean
+from rivermouth.names import STATE_FOLDER
 from rivermouth.pipelines import event_columns
 from rivermouth.pipelines.files.options import notes_of
-from rivermouth.pipelines.files.paths import missing
 from rivermouth.pipelines.files.planning import FileSite
 from rivermouth.pipelines.files.sources import read_files, stream_files
 from rivermouth.pipelines.graph import Declared, Input, Node
@@ -36,7 +35,8 @@ from rivermouth.pipelines.running.reads import Evaluated, Reads
 from rivermouth.pipelines.running.sql_text import spark_sql
 from rivermouth.pipelines.session import decoded_records, encoded_values, lake_tables
 from rivermouth.pipelines.session.kafka_clusters import KafkaClusters
-from rivermouth.pipelines.session.pipeline_session import PipelineSession, is_unknown_table, missing_path, unknown_table
+from rivermouth.pipelines.session.pipeline_session import PipelineSession
+from rivermouth.pipelines.session.spark_errors import refused_query
 from rivermouth.pipelines.session.sql_frames import frame_of
 from rivermouth.pipelines.spec import VIEWS, Query, SourceLine, SqlQuery
 from rivermouth.pipelines.sql.definitions.read import read_sql
@@ -177,20 +177,16 @@ class Workspace(Reader):
         try:
             yield
         except PySparkException as error:
-            line = user_line(self.registry, error, self.pipeline.root)
-            raise self._refused(error, str(line or at), dataset) from error
+            raise self._refused(error, self._place(error, at), dataset) from error
         except RivermouthError as error:
-            raise error.located(str(at)) from error.__cause__
+            raise error.located(self._place(error, at)) from error.__cause__
+
+    def _place(self, error: Exception, at: SourceLine) -> str:
+        return str(user_line(self.registry, error, self.pipeline.root) or at)
 
     def _refused(self, error: PySparkException, place: str, dataset: str) -> RivermouthError:
-        if is_unknown_table(error):
-            name = unknown_table(error)
-            known = [] if self.nodes is None else [self.names.shown(each) for each in self.nodes.declared.datasets]
-            fix = did_you_mean(name, known)
-            return DatasetUnknown(at=place, reader=dataset, name=name, fix=fix)
-        if (path := missing_path(error)) is not None:
-            return missing(path, place)
-        return QueryInvalid(at=place, dataset=dataset, detail=first_line(error))
+        known = [] if self.nodes is None else [self.names.shown(each) for each in self.nodes.declared.datasets]
+        return refused_query(error, place, dataset, known)
 
     def activate(self) -> None:
         """Delta takes its settings from the session that is the thread's: from now on this one, in this thread."""
@@ -310,19 +306,18 @@ class Workspace(Reader):
         self.note(Input(f"files {path}", stream=True, inside=False))
         self._note_options(options)
         with self._unseen():
-            return stream_files(self.session, self.pipeline.located(path), options, schema=schema, site=self.site())
+            return stream_files(self.session, path, options, schema=schema, site=self.site())
 
     def files_by_sql(self, path: str, options: Mapping[str, str], *, stream: bool) -> DataFrame:
         """A frame of ``read_files`` or ``cloud_files``."""
         self.note(Input(f"read_files {path}", stream, inside=False))
-        place = self.pipeline.located(path)
         given = {name: value for name, value in options.items() if name.lower() != "schema"}
         schema = next((value for name, value in options.items() if name.lower() == "schema"), None)
         self._note_options(given)
         with self._unseen():
             if stream:
-                return stream_files(self.session, place, given, schema=schema, site=self.site(), infers_types=True)
-            return read_files(self.session, place, given, schema=schema, site=self.site())
+                return stream_files(self.session, path, given, schema=schema, site=self.site(), infers_types=True)
+            return read_files(self.session, path, given, schema=schema, site=self.site())
 
     def _note_options(self, options: Mapping[str, str]) -> None:
         at = self._reads[-1].at if self._reads else self.registry.here()
@@ -360,15 +355,18 @@ class Workspace(Reader):
         reads = self._reads[-1] if self._reads else None
         folder = f"{self._state}/{(reads.dataset if reads else 'query').replace('/', '_')}"
         at = reads.at if reads else None
-        return FileSite(folder, self.pipeline.paths, at, self._writes, keeps_where_said=self._given is None)
+        located = partial(self.pipeline.located, at=None if at is None else str(at))
+        return FileSite(folder, located, at, self._writes, keeps_where_said=self._given is None)
 
     def located(self, path: str) -> str:
         """See ``Catalogue``."""
         return self.pipeline.located(path)
 
-    def reads(self, what: str, *, stream: bool = False, notes: tuple[str, ...] = ()) -> None:
+    def reads(
+        self, what: str, *, stream: bool = False, notes: tuple[str, ...] = (), location: str | None = None
+    ) -> None:
         """See ``Catalogue``."""
-        self.note(Input(what, stream, inside=False, notes=notes))
+        self.note(Input(what, stream, inside=False, location=location, notes=notes))
 
     def kinesis(self, options: KinesisOptions) -> None:
         """See ``Catalogue``."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.catalog import Catalog
 from pyspark.sql.conf import RuntimeConfig
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from rivermouth.pipelines.sql.rewrite import Rewritten
 
 AUTO_LOADER = "cloudfiles"
-_OTHER_CATALOG = "REQUIRES_SINGLE_PART_NAMESPACE"
-"""What Spark's own catalog says of a name of three parts."""
 
 
 class Catalogue(Protocol):
@@ -53,8 +51,10 @@ class Catalogue(Protocol):
     def located(self, path: str) -> str:
         """A path of Databricks' as one of this lake; others as they are."""
 
-    def reads(self, what: str, *, stream: bool = False, notes: tuple[str, ...] = ()) -> None:
-        """Hears of a source that is no dataset of the pipeline, and what a plan says about it."""
+    def reads(
+        self, what: str, *, stream: bool = False, notes: tuple[str, ...] = (), location: str | None = None
+    ) -> None:
+        """Hears of a source that is no dataset of the pipeline, what a plan says of it, and a Delta table's folder."""
 
     def kinesis(self, options: KinesisOptions) -> None:
         """Hears with which options streams of Kinesis are read."""
@@ -186,14 +186,14 @@ class _BatchReader(DataFrameReader):
 
     def load(self, path: Any = None, format: str | None = None, schema: Any = None, **options: Any) -> DataFrame:  # noqa: A002
         kind = (format or self._format or "").lower()
-        if isinstance(path, str):
-            path = self._catalogue.located(path)
-        elif path is not None:
-            path = [self._catalogue.located(each) for each in path]
         said = self._options | {name: _text(value) for name, value in options.items()}
         if kind == KINESIS:
             raise kinesis_source.refuse_batch(said)
-        self._catalogue.reads(jdbc_source.named(said) if kind == JDBC else f"{kind or 'files'} {path or ''}".strip())
+        written = path if path is not None else _path_option(said)
+        place = self._catalogue.located(written) if isinstance(written, str) else None
+        several = None if place is not None or written is None else [self._catalogue.located(each) for each in written]
+        what = jdbc_source.named(said) if kind == JDBC else f"{kind or 'files'} {place or several or ''}".strip()
+        self._catalogue.reads(what, location=place if kind == "delta" else None)
         if kind == JDBC:
             super().options(**jdbc_source.driver_options(said))
             with jdbc_source.errors_of(self._spark, said):
@@ -202,7 +202,9 @@ class _BatchReader(DataFrameReader):
             if (given := self._catalogue.given_records(said, stream=False)) is not None:
                 return given
             super().options(**self._catalogue.kafka(said))
-        return super().load(path, format, schema, **options)
+        if place is not None:
+            super().option("path", place)
+        return super().load(several, format, schema, **_without_path(options))
 
     def jdbc(self, url: str, table: str, *args: Any, **named: Any) -> DataFrame:
         said = {"url": url, "dbtable": table}
@@ -269,7 +271,7 @@ class _StreamReader(DataStreamReader):
     def load(self, path: str | None = None, format: str | None = None, schema: Any = None, **options: Any) -> DataFrame:  # noqa: A002
         kind = (format or self._format or "").lower()
         given = self._options | {key: _text(value) for key, value in options.items()}
-        place = path or given.get("path")
+        place = path or _path_option(given)
         if kind == AUTO_LOADER:
             wanted = schema if schema is not None else self._wanted
             return self._catalogue.files(place or "", given, wanted)
@@ -280,12 +282,16 @@ class _StreamReader(DataStreamReader):
         if kind == KINESIS:
             return self._records_of_kinesis(given)
         what = f"{kind} {given.get('subscribe') or given.get('subscribePattern') or ''}" if kind == "kafka" else None
-        self._catalogue.reads(what or f"{kind or 'files'} {place or ''}".strip(), stream=True)
+        place = place and self._catalogue.located(place)
+        location = place if kind == "delta" else None
+        self._catalogue.reads(what or f"{kind or 'files'} {place or ''}".strip(), stream=True, location=location)
         if kind == "kafka":
             if (records := self._catalogue.given_records(given, stream=True)) is not None:
                 return records
             super().options(**self._catalogue.kafka(given))
-        return super().load(path and self._catalogue.located(path), format, schema, **options)
+        if place is not None:
+            super().option("path", place)
+        return super().load(None, format, schema, **_without_path(options))
 
     def json(self, path: str, *args: Any, **options: Any) -> DataFrame:
         return super().json(self._at(path), *args, **options)
@@ -333,25 +339,16 @@ class _StreamReader(DataStreamReader):
         return found
 
 
+def _path_option(options: Mapping[str, str]) -> str | None:
+    return next((value for name, value in options.items() if name.lower() == "path"), None)
+
+
+def _without_path(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a call whose path is set already; Spark refuses a path that is an option and an argument."""
+    return {name: value for name, value in options.items() if name.lower() != "path"}
+
+
 def _text(value: Any) -> str:
     if isinstance(value, dict):
         return json.dumps(value)
     return ("true" if value else "false") if isinstance(value, bool) else str(value)
-
-
-def is_unknown_table(error: PySparkException) -> bool:
-    """Whether Spark does not know a table or view that a query names."""
-    return error.getCondition() in {"TABLE_OR_VIEW_NOT_FOUND", "DELTA_TABLE_NOT_FOUND", _OTHER_CATALOG}
-
-
-def unknown_table(error: PySparkException) -> str:
-    """The name of a table that Spark does not know, as far as Spark says it."""
-    facts = error.getMessageParameters() or {}
-    return str(facts.get("relationName") or facts.get("identifier") or "a table").replace("`", "")
-
-
-def missing_path(error: PySparkException) -> str | None:
-    """The path of files that a query reads and that are not there; None for another error."""
-    if error.getCondition() != "PATH_NOT_FOUND":
-        return None
-    return str((error.getMessageParameters() or {}).get("path", "")).removeprefix("file:")

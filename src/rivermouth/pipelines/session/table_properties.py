@@ -18,14 +18,8 @@ if TYPE_CHECKING:
 
     from rivermouth.pipelines.spec import Dataset, Definitions, SourceLine
 
-_LEFT_OUT: Final = {
-    "delta.autooptimize": "it is for Databricks' own Delta",
-    **dict.fromkeys(
-        ("delta.feature.", "delta.minreaderversion", "delta.minwriterversion"),
-        "Delta Lake sets it by what a table needs",
-    ),
-}
-"""Beginnings of properties of Delta, in lower case, and why they are left out."""
+_OF_PROTOCOL: Final = ("delta.feature.", "delta.minreaderversion", "delta.minwriterversion")
+"""Beginnings of properties of Delta, in lower case, that a definition does not decide."""
 _OF_PIPELINES: Final = "pipelines."
 _READ: Final = ("pipelines.reset.allowed", "pipelines.cdc.tombstoneGCThresholdInSeconds")
 """Properties of pipelines that are honoured here."""
@@ -61,7 +55,8 @@ def _known(spark: SparkSession, dataset: Dataset, notes: list[tuple[SourceLine, 
                 notes.append((dataset.at, f"dataset {dataset.name}: {text}"))
             kept[name] = value
             continue
-        if why := next((why for begin, why in _LEFT_OUT.items() if name.lower().startswith(begin)), None):
+        if name.lower().startswith(_OF_PROTOCOL):
+            why = "Delta Lake sets it by what a table needs"
             notes.append((dataset.at, f"dataset {dataset.name}: {name} has no effect, {why}"))
             continue
         try:

@@ -208,7 +208,7 @@ class ResolvedProject(ProjectSettings):
 
     @property
     def schemes(self) -> frozenset[str]:
-        """Those of the places of all flows, and of the lake, that are not on this machine: ``s3a``, for example.
+        """Those of the lake, of all places of flows and of other stores, unless they are on this machine: ``s3a``.
 
         Raises:
             PlaceInvalid: A place cannot be one.
@@ -216,7 +216,9 @@ class ResolvedProject(ProjectSettings):
         """
         flows = self.stand_ins()
         of_flows = [self.places_of(flow) for flow in flows]
-        found = {self.lake}.union(*((each.table, each.checkpoint, each.dead_letter_table) for each in of_flows))
+        found = {self.lake, *self.stores}.union(
+            *((each.table, each.checkpoint, each.dead_letter_table) for each in of_flows)
+        )
         found |= {each.location for flow in flows for each in flow.lookup}
         return locations.schemes(found)
 

@@ -40,6 +40,7 @@ class ProjectSettings:
         follow: What the door asked for: go on at each flow's trigger, or drain and stop.
         kept: What is known of families (flows with a table for each of their topics), by name. None before the first
             lookup: then a family is not replaced by its children.
+        stores: Object stores that are read by what is no flow, as ``s3a://``.
     """
 
     spec: ProjectSpec
@@ -50,6 +51,7 @@ class ProjectSettings:
     follow: bool = False
     kept: Mapping[str, Kept] | None = field(default=None, repr=False, compare=False)
     lines: Mapping[yaml_source.Path, int] = field(default_factory=dict, repr=False, compare=False)
+    stores: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Secrets are read like variables from here on."""

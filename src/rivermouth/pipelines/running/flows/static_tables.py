@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from rivermouth.pipelines.graph import FlowNode, Input
     from rivermouth.pipelines.running.load import Loaded
 
-_BY_PATH = "delta "
-
 
 @contextmanager
 def named_if_missing(loaded: Loaded, flow: FlowNode, inputs: tuple[Input, ...]) -> Iterator[None]:
@@ -40,5 +38,3 @@ def static_tables(loaded: Loaded, inputs: tuple[Input, ...]) -> Iterator[tuple[s
             yield from static_tables(loaded, node.inputs)
         elif not each.stream and each.location is not None:
             yield each.name, each.location
-        elif not each.stream and each.name.startswith(_BY_PATH):
-            yield each.name, each.name.removeprefix(_BY_PATH)
