@@ -182,6 +182,21 @@ def test_every_record_is_where_an_oracle_says(either):
     kept = [record for record in kept if dns(record) == "table"]
     assert (found[0]["n"], found[0]["answered"]) == (len(kept), sum("rcode_name" in record for record in kept))
     assert found[0]["first"].strftime("%Y-%m-%dT%H:%M:%S.%fZ") == min(record["ts"] for record in kept)
+    failed = [record for record in kept if record.get("rcode_name", "NOERROR") != "NOERROR"]
+    named = [record["query"] for record in failed if record.get("query") is not None]
+    names = Counter(record.get("query") for record in kept)
+    updates = {line.split()[0]: line.split()[1:6] for line in done.stdout.splitlines() if line.startswith("gold.")}
+    assert updates == {
+        "gold.failed_lookups": [
+            "completed",
+            *(f"{number:,}" for number in (len(failed), len(named), len(failed) - len(named), 0)),
+        ],
+        "gold.names": ["completed", f"{len(names):,}", f"{len(names):,}", "0", "0"],
+    }
+    table = rows(lake / "gold/names", "SELECT query, lookups FROM t")
+    assert {row["query"]: row["lookups"] for row in table} == names
+    table = rows(lake / "gold/failed_lookups", "SELECT query FROM t")
+    assert Counter(row["query"] for row in table) == Counter(named)
 
 
 def test_it_says_what_it_does_and_nothing_else(either, request):
@@ -192,9 +207,16 @@ def test_it_says_what_it_does_and_nothing_else(either, request):
         steps.append("starting Spark …")
     assert told[: len(steps)] == steps
     flows = told[len(steps) :]
-    assert flows
+    begin = next(index for index, line in enumerate(flows) if line.startswith(("starting Spark", "gold.")))
     kinds = "new table|batch 1: |done, 1 batch"
-    assert all(re.match(f"(zeek_raw|zeek_dns|github_events): ({kinds})", line) for line in flows)
+    assert begin
+    assert all(re.match(f"(zeek_raw|zeek_dns|github_events): ({kinds})", line) for line in flows[:begin])
+    updates = flows[begin:]
+    assert updates[0] == "starting Spark …" or request.node.callspec.params["either"] == "shown_here"
+    said = (
+        r"gold\.failed_lookups: [\d,]+ rows written.*|gold\.names: ([\d,]+ rows written.*|refresh full: it was not .+)"
+    )
+    assert all(re.fullmatch(said, line) for line in updates if line != "starting Spark …")
 
 
 @pytest.mark.long
@@ -238,10 +260,11 @@ def test_run_again_with_the_broker_that_it_left(shown, spark, monkeypatch, capsy
         assert invoke(words[words.index("dead-letters") :]) == 0
         letters = capsys.readouterr().out
     assert again.returncode == 0, again.stderr
-    assert [line.split()[:2] for line in again.stdout.splitlines()[1:]] == [
-        ["zeek_raw", "0"],
-        ["zeek_dns", "0"],
-        ["github_events", "0"],
+    lines = [line.split() for line in again.stdout.splitlines()]
+    assert [line[:2] for line in lines[1:4]] == [["zeek_raw", "0"], ["zeek_dns", "0"], ["github_events", "0"]]
+    assert [line[:3] for line in lines if line and line[0].startswith("gold.")] == [
+        ["gold.failed_lookups", "completed", "0"],
+        ["gold.names", "completed", "0"],
     ]
     _head, *kinds = [re.split(r"\s{2,}", line)[:6] for line in letters.splitlines()]
     documents = {kind[0]: 0 for kind in kinds}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
 import os
@@ -18,13 +19,23 @@ import click
 
 from rivermouth.cli.attend import Interrupted, hooks, run_interruptible
 from rivermouth.cli.hints import naming
-from rivermouth.cli.options import speaking
+from rivermouth.cli.options import FILE_NAME, speaking
 from rivermouth.cli.output import Output, plain
+from rivermouth.cli.pipelines import speaker
+from rivermouth.cli.pipelines import summary_json as update_json
+from rivermouth.cli.pipelines import summary_text as update_text
 from rivermouth.cli.run import failures_told
 from rivermouth.cli.text_table import columns
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rivermouth.pipelines.running.pipeline import Pipeline
+    from rivermouth.pipelines.running.update import DatasetOutcome
     from rivermouth.project.commands.demo import Demo
+    from rivermouth.project.commands.managed_session import RunHooks
+
+    Update = tuple[Pipeline, Sequence[DatasetOutcome]]
 
 FOLDER: Final = "rivermouth-demo"
 _LOOKED_AT: Final = "zeek_dns"
@@ -39,17 +50,18 @@ def demo(output: Output, folder: Path) -> None:
     """Show it: a Kafka broker, real records, tables.
 
     Starts a broker on a free port. Sends network logs of Zeek, events of GitHub and a few documents that are not JSON.
-    Writes them into a bronze table of bytes and silver tables of columns. FOLDER (rivermouth-demo) keeps all of it and
-    a rivermouth.yml to be changed and run again.
+    Writes them into a bronze table of bytes and silver tables of columns, and runs a pipeline over these. FOLDER
+    (rivermouth-demo) keeps all of it, with rivermouth.yml and lookups.sql to be changed and run again.
     """
     from rivermouth.cli.progress import progress
+    from rivermouth.pipelines import commands as pipelines
     from rivermouth.project.commands import demo as demonstration
     from rivermouth.project.commands import run_flows
 
     began_at = time.monotonic()
     root = click.get_current_context().find_root().command
     if isinstance(root, click.Group):
-        output = replace(output, hinted=naming(root, _shown(folder / "rivermouth.yml")))
+        output = replace(output, hinted=naming(root, _shown(folder / FILE_NAME)))
     shown = progress(output)
     with hooks(output, shown) as given:
         try:
@@ -59,18 +71,37 @@ def demo(output: Output, folder: Path) -> None:
         if given.stop.asked:
             output.note(f"stopped; to go on: {_rivermouth()} demo {shlex.quote(_shown(done.folder))}")
             raise Interrupted(signal.SIGINT)
+        failed = any(each.error is not None for each in done.outcomes)
+        updates = [] if failed else _updates(done, output, given)
         seconds = time.monotonic() - began_at
-        output.result(demo_text(done, seconds), demo_json(done, seconds))
+        output.result(demo_text(done, updates, seconds), demo_json(done, updates, seconds))
         failures_told(done.outcomes, output)
         run_flows.raise_failures(done.outcomes)
+        for _pipeline, outcomes in updates:
+            pipelines.raise_failures(outcomes)
 
 
-def demo_json(done: Demo, seconds: float) -> dict[str, object]:
+def _updates(done: Demo, output: Output, given: RunHooks) -> list[Update]:
+    """Runs the pipelines over the tables of the flows, and gives what each came to."""
+    from rivermouth.pipelines import commands as pipelines
+
+    options = pipelines.UpdateOptions(listener=speaker(output))
+    found: list[Update] = []
+    for pipeline in pipelines.pipelines(done.folder / FILE_NAME):
+        outcomes = run_interruptible(
+            functools.partial(pipelines.run, pipeline, options, given), given.stop, output.note
+        )
+        found.append((pipeline, outcomes))
+    return found
+
+
+def demo_json(done: Demo, updates: Sequence[Update], seconds: float) -> dict[str, object]:
     """What the demonstration came to, for a program."""
     from rivermouth.cli.progress import summary_json
 
     return {
         **summary_json(done.outcomes, stopped=False),
+        "pipelines": [update_json(*each) for each in updates],
         "event": "demo_finished",
         "folder": str(done.folder),
         "sent": plain(done.sent),
@@ -80,7 +111,7 @@ def demo_json(done: Demo, seconds: float) -> dict[str, object]:
     }
 
 
-def demo_text(done: Demo, seconds: float) -> str:
+def demo_text(done: Demo, updates: Sequence[Update], seconds: float) -> str:
     """What the demonstration came to, for a person: every line after a colon can be pasted."""
     from rivermouth.cli.progress import SUMMARY_HEAD, summary_row
 
@@ -93,6 +124,7 @@ def demo_text(done: Demo, seconds: float) -> str:
         f"Sent {sent}; written in {seconds:.0f} s in total.",
         "",
         columns(SUMMARY_HEAD, [summary_row(outcome) for outcome in done.outcomes]),
+        *(line for _pipeline, outcomes in updates for line in ("", update_text(outcomes))),
         "",
         columns(("flow", "table"), tables),
     ]
@@ -101,7 +133,7 @@ def demo_text(done: Demo, seconds: float) -> str:
         "duckdb": "Look at it with duckdb:",
         "dead_letters": "See what did not fit, and why:",
         "broker": "Run it again: its broker, in a terminal of its own,",
-        "run": f"and then, after a change of {_shown(done.folder / 'rivermouth.yml')}, or records of your own:",
+        "run": f"and then, after a change of {_shown(done.folder / FILE_NAME)}, or records of your own:",
     }
     for name, command in commands(done).items():
         lines += ["", titles[name], f"  {command}"]
@@ -112,7 +144,7 @@ def demo_text(done: Demo, seconds: float) -> str:
 
 def commands(done: Demo) -> dict[str, str]:
     """Lines for a shell in this folder, by what they are for."""
-    file = _shown(done.folder / "rivermouth.yml")
+    file = _shown(done.folder / FILE_NAME)
     table = _shown(Path(done.project.places(_LOOKED_AT).table))
     # Double quotes within, so that the shell's single ones around it need no escapes.
     spark = (

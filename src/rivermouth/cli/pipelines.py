@@ -199,12 +199,7 @@ def run_pipeline(pipeline: Pipeline, chosen: Selection, output: Output, *, follo
     from rivermouth.pipelines import commands
 
     notes(pipeline, output)
-
-    def hear(event: QueryEvent) -> None:
-        if text := event_text(event):
-            output.note(text)
-
-    options = commands.UpdateOptions(chosen, follow, hear)
+    options = commands.UpdateOptions(chosen, follow, speaker(output))
     outcomes: list[DatasetOutcome] = []
     with hooks(output) as given:
         try:
@@ -214,6 +209,16 @@ def run_pipeline(pipeline: Pipeline, chosen: Selection, output: Output, *, follo
     summarise(pipeline, outcomes, output)
     commands.raise_failures(outcomes)
     return outcomes
+
+
+def speaker(output: Output) -> Callable[[QueryEvent], None]:
+    """Says each event of an update."""
+
+    def hear(event: QueryEvent) -> None:
+        if text := event_text(event):
+            output.note(text)
+
+    return hear
 
 
 def notes(pipeline: Pipeline, output: Output) -> None:
@@ -256,21 +261,28 @@ def event_text(event: QueryEvent) -> str:
 
 def summarise(pipeline: Pipeline, outcomes: Sequence[DatasetOutcome], output: Output) -> None:
     """Says what an update came to."""
-    body = {
-        "pipeline": pipeline.name,
-        "datasets": [
-            {
-                "dataset": each.dataset,
-                "result": each.result,
-                "counts": plain(each.counts),
-                "seconds": round(each.seconds, 3),
-                "error": None if each.error is None else str(each.error),
-                "refresh": each.refresh,
-                "reason": each.reason,
-            }
-            for each in outcomes
-        ],
-    }
+    output.result(summary_text(outcomes), summary_json(pipeline, outcomes))
+
+
+def summary_json(pipeline: Pipeline, outcomes: Sequence[DatasetOutcome]) -> dict[str, object]:
+    """What an update came to, for a program."""
+    datasets = [
+        {
+            "dataset": each.dataset,
+            "result": each.result,
+            "counts": plain(each.counts),
+            "seconds": round(each.seconds, 3),
+            "error": None if each.error is None else str(each.error),
+            "refresh": each.refresh,
+            "reason": each.reason,
+        }
+        for each in outcomes
+    ]
+    return {"pipeline": pipeline.name, "datasets": datasets}
+
+
+def summary_text(outcomes: Sequence[DatasetOutcome]) -> str:
+    """What an update came to, for a person."""
     head = ("dataset", "result", "read", "written", "dropped", "dead letters", "seconds")
     rows = [
         (
@@ -284,7 +296,7 @@ def summarise(pipeline: Pipeline, outcomes: Sequence[DatasetOutcome], output: Ou
         )
         for each in outcomes
     ]
-    output.result(columns(head, rows) if rows else "", body)
+    return columns(head, rows) if rows else ""
 
 
 def plan_text(pipeline: Pipeline, planned: Sequence[PlannedDataset]) -> str:

@@ -31,6 +31,7 @@ _PARTITIONS: Final = 2
 _BROKEN_EVERY: Final = 2_000
 _HEAP: Final = "512m"
 _PROJECT: Final = "rivermouth.yml.template"
+_PIPELINE: Final = "lookups.sql"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ def demo(folder: Path, hooks: managed_session.RunHooks = managed_session.NO_HOOK
     """Starts a broker, sends real records and a few broken ones, and writes them into tables.
 
     Args:
-        folder: Made if it is not there; gets ``rivermouth.yml``, ``lake/`` and ``broker/``.
+        folder: Made if it is not there; gets ``rivermouth.yml``, ``lookups.sql``, ``lake/`` and ``broker/``.
         hooks: Hears of it, and may stop it.
 
     Raises:
@@ -91,8 +92,9 @@ def demo(folder: Path, hooks: managed_session.RunHooks = managed_session.NO_HOOK
 
 
 def write_project(folder: Path, bootstrap_servers: str) -> ResolvedProject:
-    """The demonstration's project, written into ``folder`` in the place of what was there."""
+    """The demonstration's project with its pipeline, written into ``folder`` in the place of what was there."""
     file = folder / FILE_NAME
+    (folder / _PIPELINE).write_text((_data() / _PIPELINE).read_text(encoding="utf-8"), encoding="utf-8")
     file.write_text(_template().format(address=bootstrap_servers), encoding="utf-8")
     return ResolvedProject.load(file)
 
