@@ -61,7 +61,7 @@ def test_each_group_has_its_newest_row_though_a_run_ended(totals):
 def test_each_group_has_its_newest_row_wherever_a_run_ends(totals):
     totals.define()
     (planned,) = totals.plan()["totals"].flows
-    assert planned.reason == "its sources are read from where they begin; a row replaces the one with its shop"
+    assert planned.reason == "its sources are read from their starting positions; a row replaces the one with its shop"
     sums = Counter()
     for number, step in enumerate(("none", "check", "write", "written", "none")):
         rows = [{"shop": shop, "amount": number + 1} for shop in ("north", None, f"new {number}")]

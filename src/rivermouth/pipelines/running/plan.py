@@ -209,11 +209,11 @@ def _flow(
         return PlannedFlow(flow.name, flow.kind, "nothing", "it runs once, and has run", stateful, state=state)
     if not entry.offsets:
         action: Action = "create"
-        reason = "its sources are read from where they begin"
+        reason = "its sources are read from their starting positions"
     else:
         action, reason = "continue", f"what is new since ledger entry {entry.number}"
         if entry.fingerprint != fingerprint_of(evaluated.frame):
-            reason += "; its query has changed, and rows that are in the table stay as they are"
+            reason += "; its query or a column of its sources has changed, and rows that are in the table stay as they are"
     if mode == "complete":
         reason += "; each batch replaces all rows"
     if mode == "update":
