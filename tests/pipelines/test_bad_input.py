@@ -404,6 +404,36 @@ CASES = {
             "  hint: make the folder, or correct the path"
         ),
     ),
+    "expectations of a flow": (
+        (
+            "dp.create_streaming_table('t')\n@dp.append_flow(target='t')\n@dp.expect_or_drop('an id', 'id > 0')\n"
+            "def a():\n    return spark.readStream.format('rate').load()\n"
+        ),
+        (
+            "[DEFINITION_INVALID] append_flow into t: its expectations would not be checked; the pipeline was not run\n"
+            "  at: src/a.py:3\n"
+            "  hint: write them at the target, dp.create_streaming_table(name, expect_all={...}), or at a view"
+        ),
+    ),
+    "expectations above a sink": (
+        "@dp.expect_all({'an id': 'id > 0'})\n@dp.foreach_batch_sink(name='s')\ndef a(batch, number):\n    pass\n",
+        (
+            "[DEFINITION_INVALID] sink s: its expectations would not be checked; the pipeline was not run\n"
+            "  at: src/a.py:2\n"
+            "  hint: write them at the target, dp.create_streaming_table(name, expect_all={...}), or at a view"
+        ),
+    ),
+    "a Delta sink without a place": (
+        (
+            "dp.create_sink('s', 'delta', {'mergeSchema': 'true'})\n@dp.append_flow(target='s')\n"
+            "def a():\n    return spark.readStream.format('rate').load()\n"
+        ),
+        (
+            "[SINK_OPTION_REFUSED] sink s: option tableName is missing; the pipeline was not run\n"
+            "  at: src/a.py:2\n"
+            '  hint: options={"tableName": "gold.orders"}, or {"path": ...}'
+        ),
+    ),
     "a schema that is none": (
         "@dp.table(schema='id biggint')\ndef a():\n    return spark.readStream.format('rate').load()\n",
         (

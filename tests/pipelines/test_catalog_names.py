@@ -11,6 +11,7 @@ from rivermouth.pipelines import commands
 SQL = """
 CREATE STREAMING TABLE orders AS SELECT * FROM STREAM read_files('in', format => 'json', schema => 'id bigint');
 CREATE MATERIALIZED VIEW `by-id` AS SELECT id, count(*) AS n FROM orders GROUP BY id;
+CREATE PRIVATE MATERIALIZED VIEW mine AS SELECT count(*) AS n FROM orders;
 CREATE TEMPORARY VIEW seen AS SELECT * FROM orders;
 """
 PROJECT = """
@@ -40,6 +41,7 @@ def test_tables_are_found_by_name_and_a_name_that_is_taken_is_refused(folder, sp
     assert names == {
         "orders": f"spark_catalog.{prefix}_default.orders",
         "by-id": f"spark_catalog.{prefix}_default.by_id",
+        "mine": None,
         "seen": None,
     }
     assert f"  in the catalog: {names['orders']}\n" in plan_text(folder.pipeline(), list(planned.values()))

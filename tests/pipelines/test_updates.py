@@ -1,5 +1,6 @@
 """What updates of a pipeline make of its tables: once each row, whatever is lost, restarted or asked for."""
 
+import json
 import shutil
 
 import pytest
@@ -105,6 +106,11 @@ def assert_nothing_new(numbers):
     log = numbers.rows("_rivermouth/pipelines/shop/event_log", "event_type, level, message")
     assert ("update_progress", "INFO") in {each[:2] for each in log}
     assert ("flow_progress", "METRICS", "Flow 'bronze' is RUNNING.") in log
+    details = [json.loads(text) for (text,) in numbers.rows("_rivermouth/pipelines/shop/event_log", "details")]
+    figures = [each["flow_progress"] for each in details if "metrics" in each.get("flow_progress", {})]
+    assert sum(each["metrics"]["num_output_rows"] for each in figures) == 3 + 3 + 3 + 2
+    small = [part for each in figures for part in each["data_quality"]["expectations"] if part["name"] == "small"]
+    assert (sum(each["passed_records"] for each in small), sum(each["failed_records"] for each in small)) == (3, 2)
 
 
 class _Stop(Exception):

@@ -243,7 +243,8 @@ def event_text(event: QueryEvent) -> str:
             where = f"; the old one is at {aside}" if aside else ""
             return f"{flow}: a checkpoint was made of the table's ledger: {reason}{where}"
         case ev.QueryChanged(dataset=dataset):
-            return f"{dataset}: its query or a column of its sources has changed; rows that are in the table stay as they are"
+            changed = "its query or a column of its sources has changed"
+            return f"{dataset}: {changed}; rows that are in the table stay as they are"
         case ev.ViewDecided(dataset=dataset, refresh=refresh, reason=reason):
             return f"{dataset}: refresh {refresh}: {reason}"
         case ev.FlowRetried(flow=flow, error=error, wait_s=wait_s):

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from rivermouth.errors import DatasetDefinedTwice, DefinitionInvalid, FlowDefinedTwice, TargetUnknown
 from rivermouth.names import did_you_mean
-from rivermouth.pipelines.names import Names, TableName
+from rivermouth.pipelines.names import Names, TableName, Use, is_live
 from rivermouth.pipelines.spec import (
     VIEWS,
     AutoCdc,
@@ -123,6 +123,19 @@ class Declared:
     sinks: Mapping[str, Sink]
     flows: Mapping[TableName, tuple[FlowNode, ...]]
 
+    def meant(self, names: Names, parts: tuple[str, ...], use: Use) -> TableName | None:
+        """The table that a name in a query means.
+
+        A temporary view has no schema, whatever ``USE`` has chosen. ``LIVE.x`` means a dataset in the schema that
+        ``USE`` has chosen, or one in the pipeline's.
+        """
+        plain, live = names.of_parts(parts), is_live(parts)
+        chosen = names.of_parts(parts[1:] if live else parts, use)
+        known = None if plain is None or len(parts) - live > 1 else self.datasets.get(plain)
+        if known is not None and known.kind == "temporary_view":
+            return plain
+        return plain if live and chosen not in self.datasets else chosen
+
 
 @dataclass(frozen=True, slots=True)
 class Graph:
@@ -170,7 +183,7 @@ def declared(definitions: Definitions, names: Names) -> Declared:
     datasets: dict[TableName, Dataset] = {}
     for each in definitions.datasets:
         name = names.resolve(each.name)
-        if name is None:
+        if name is None:  # of more than three parts
             name = TableName(names.schema.lower(), each.name.lower())
         if name in datasets:
             raise DatasetDefinedTwice(at=str(each.at), dataset=names.shown(name), other=str(datasets[name].at))

@@ -27,42 +27,68 @@ class TableName:
 
 
 @dataclass(frozen=True, slots=True)
+class Use:
+    """What ``USE`` has chosen in a file.
+
+    Attributes:
+        catalog: Of names without one; None for the pipeline's.
+        schema: Of names without one; None for the pipeline's.
+    """
+
+    catalog: str | None = None
+    schema: str | None = None
+
+
+NO_USE: Final = Use()
+
+
+@dataclass(frozen=True, slots=True)
 class Names:
     """How names are resolved in one pipeline.
 
     Attributes:
         schema: Of names without one.
-        catalog: The pipeline's; a name of three parts with another one is of a table outside.
+        catalog: The pipeline's. A table of another catalog has that in its schema: ``other.sales``. Without one, names
+            mean the same table whatever their catalog is.
     """
 
     schema: str
     catalog: str | None = None
 
-    def resolve(self, text: str, schema: str | None = None) -> TableName | None:
-        """The table that ``text`` means; None where it is in another catalog or no name.
+    def resolve(self, text: str, use: Use = NO_USE) -> TableName | None:
+        """The table that ``text`` means; None where it is no name.
 
         Args:
             text: As it is written, with or without backquotes.
-            schema: The schema of names without one, if it is not the pipeline's.
+            use: What ``USE`` has chosen.
         """
         parts = parted(text)
-        return None if parts is None else self.of_parts(parts, schema)
+        return None if parts is None else self.of_parts(parts, use)
 
-    def of_parts(self, parts: tuple[str, ...], schema: str | None = None) -> TableName | None:
+    def of_parts(self, parts: tuple[str, ...], use: Use = NO_USE) -> TableName | None:
         """As ``resolve``, of the parts of a name without their backquotes."""
         found = [part.lower() for part in parts]
-        if len(found) == 2 and found[0] == _LIVE:  # noqa: PLR2004 - LIVE and a name
+        if is_live(parts):
             return TableName(self.schema.lower(), found[1])
-        if len(found) == 3 and self.catalog is not None and found[0] != self.catalog.lower():  # noqa: PLR2004
-            return None
         if len(found) > 3:  # noqa: PLR2004 - catalog, schema, table
             return None
-        before = found[-2] if len(found) > 1 else (schema or self.schema).lower()
-        return TableName(before, found[-1])
+        chosen = [*([use.catalog] if use.catalog else []), use.schema] if use.schema else [self.schema]
+        if len(found) == 1:
+            found = [*(each.lower() for each in chosen), *found]
+        elif len(found) == 2 and use.catalog:  # noqa: PLR2004 - schema and table
+            found = [use.catalog.lower(), *found]
+        *before, schema, table = found
+        outside = bool(before) and self.catalog is not None and before[0] != self.catalog.lower()
+        return TableName(f"{before[0]}.{schema}" if outside else schema, table)
 
     def shown(self, name: TableName) -> str:
         """The shortest text that means ``name`` in this pipeline."""
         return name.table if name.schema == self.schema.lower() else str(name)
+
+
+def is_live(parts: tuple[str, ...]) -> bool:
+    """Whether a name is ``LIVE.x``."""
+    return len(parts) == 2 and parts[0].lower() == _LIVE  # noqa: PLR2004 - LIVE and a name
 
 
 def parted(text: str) -> tuple[str, ...] | None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.domain.kafka.sink_options import read_options
-from rivermouth.errors import DefinitionInvalid, KafkaOptionRefused, SinkColumnsInvalid
+from rivermouth.errors import DefinitionInvalid, KafkaOptionRefused, SinkColumnsInvalid, SinkOptionRefused
+from rivermouth.pipelines.names import parted
 from rivermouth.ports.lake.archive_reader import FORMATS
 from rivermouth.rows.file_types import unfit_column, unfit_folder
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from rivermouth.pipelines.graph import FlowNode
     from rivermouth.pipelines.spec import Sink
 
+TABLE_NAME: Final = "tablename"
+"""An option of Delta sinks, in lower case."""
 _BYTES: Final = (T.StringType, T.BinaryType)
 _KAFKA: Final[dict[str, tuple[type[T.DataType], ...]]] = {
     "value": _BYTES,
@@ -35,9 +38,12 @@ def check_sink_columns(sink: Sink, flow: FlowNode, columns: T.StructType) -> Non
 
     Raises:
         SinkColumnsInvalid: The value is missing, there is no topic, or a column has a type that the sink does not take.
-        KafkaOptionRefused: An option of the sink is unknown, or has a value that it cannot have.
+        KafkaOptionRefused, SinkOptionRefused: An option of the sink is unknown, missing, or has a value that it cannot
+            have.
     """
     kind = (sink.format or "").lower()
+    if kind == "delta":
+        _check_table(sink)
     if kind in FORMATS:
         _check_files(sink, flow, kind, columns)
     if kind == "kafka":
@@ -81,6 +87,22 @@ def check_once(sink: Sink, flow: FlowNode, *, streaming: bool) -> None:
     if detail:
         definition = f"flow {flow.name} into sink {sink.name}"
         raise DefinitionInvalid(at=str(flow.at), definition=definition, detail=detail, fix=fix)
+
+
+def table_of(sink: Sink) -> str | None:
+    """The table that a Delta sink names; None where it names none, or a path."""
+    given = {key.lower(): value for key, value in sink.options.items()}
+    return given.get(TABLE_NAME) if (sink.format or "").lower() == "delta" and "path" not in given else None
+
+
+def _check_table(sink: Sink) -> None:
+    if "path" in {key.lower() for key in sink.options}:
+        return
+    table = table_of(sink)
+    detail = "is missing" if table is None else f"is no name of a table: {table}"
+    if table is None or not 1 <= len(parted(table) or ()) <= 3:  # noqa: PLR2004 - catalog, schema, table
+        fix = 'options={"tableName": "gold.orders"}, or {"path": ...}'
+        raise SinkOptionRefused(at=str(sink.at), sink=sink.name, option="tableName", detail=detail, fix=fix)
 
 
 def partition_columns(sink: Sink) -> tuple[str, ...]:

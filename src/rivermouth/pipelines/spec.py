@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from rivermouth.pipelines.names import NO_USE, Use
+
 ExpectationAction = Literal["warn", "drop", "fail", "dead_letter"]
 DatasetKind = Literal["table", "streaming_table", "materialized_view", "temporary_view", "view"]
 FlowKind = Literal["append", "update", "auto_cdc", "auto_cdc_from_snapshot"]
@@ -57,12 +59,12 @@ class PythonQuery:
     Attributes:
         function: Takes no argument; called once for the graph, and again before each refresh.
         conf: Spark settings that hold while it is called.
-        schema: From ``USE SCHEMA`` before it in the file; None for the pipeline's.
+        use: What ``USE`` has chosen before it in the file.
     """
 
     function: Callable[[], Any]
     conf: Mapping[str, str] = field(default_factory=dict)
-    schema: str | None = None
+    use: Use = NO_USE
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +75,13 @@ class SqlQuery:
         text: SQL, with the file's own names: ``LIVE.x``, ``STREAM(x)``, ``${param}``, ``read_files(...)``.
         at: Where its first line is written.
         conf: Settings that ``SET`` made before it in the file, and those of the pipeline.
-        catalog: From ``USE CATALOG`` before it in the file; None for the pipeline's.
-        schema: From ``USE SCHEMA`` before it in the file; None for the pipeline's.
+        use: What ``USE`` has chosen before it in the file.
     """
 
     text: str
     at: SourceLine
     conf: Mapping[str, str] = field(default_factory=dict)
-    catalog: str | None = None
-    schema: str | None = None
+    use: Use = NO_USE
 
 
 Query = PythonQuery | SqlQuery

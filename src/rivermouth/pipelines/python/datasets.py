@@ -7,10 +7,19 @@ from typing import Any, Final, Literal
 
 from rivermouth.domain.query.refresh_decision import POLICIES
 from rivermouth.pipelines.python.arguments import column_names, unknown_arguments
-from rivermouth.pipelines.python.registry import Registry, current, invalid, mark, marked, texts
+from rivermouth.pipelines.python.registry import (
+    EXPECTATIONS,
+    NO_DATASET,
+    ON_THE_TABLE,
+    Registry,
+    current,
+    invalid,
+    mark,
+    marked,
+    texts,
+)
 from rivermouth.pipelines.spec import Dataset, DatasetKind, Expectation, ExpectationAction, PythonQuery
 
-_EXPECTATIONS: Final = "__rivermouth_expectations__"
 _DATASETS: Final = "__rivermouth_datasets__"
 _TABLE_ARGUMENTS: Final = (
     "name",
@@ -93,8 +102,8 @@ def _define(registry: Registry, what: str, kind: DatasetKind, function: Function
     if kind == "temporary_view" and fields["properties"]:
         raise invalid(registry, f"{what} {name}", "a view has no table_properties", "remove table_properties")
     conf = texts(arguments.get("spark_conf"))
-    expectations = tuple(marked(function, _EXPECTATIONS, ()))
-    query = PythonQuery(function, conf, registry.session.schema)
+    expectations = tuple(marked(function, EXPECTATIONS, ()))
+    query = PythonQuery(function, conf, registry.session.use)
     number = registry.add(Dataset(name, kind, registry.here(), query, expectations=expectations, **fields))
     mark(function, _DATASETS, (*marked(function, _DATASETS, ()), number))
 
@@ -195,10 +204,12 @@ def _expecting(
         if not callable(function):
             raise invalid(registry, what, "it decorates no function", f"@dp.{what} between @dp.table and def")
         numbers = marked(function, _DATASETS, ())
+        if (other := marked(function, NO_DATASET)) is not None:
+            raise invalid(registry, other, "its expectations would not be checked", ON_THE_TABLE)
         if numbers:  # above the decorator of the dataset
             registry.expect(numbers[-1], expectations)
         else:
-            mark(function, _EXPECTATIONS, (*expectations, *marked(function, _EXPECTATIONS, ())))
+            mark(function, EXPECTATIONS, (*expectations, *marked(function, EXPECTATIONS, ())))
         return function
 
     return decorate

@@ -68,7 +68,7 @@ class Evaluation:
         if cell.language == "python":
             self._python(file, cell, namespace)
         elif cell.language == "sql":
-            self._sql(cell)
+            self._sql(file, cell)
         elif cell.language == "run":
             self._run(file, cell, namespace)
         elif cell.language == "pip":
@@ -94,8 +94,9 @@ class Evaluation:
         except Exception as error:
             raise self._failed(cell, error) from error
 
-    def _sql(self, cell: Cell) -> None:
-        found = read_sql(cell.text, cell.at, session=self.registry.session)
+    def _sql(self, file: Path, cell: Cell) -> None:
+        is_sql = file.suffix.lower() == ".sql"
+        found = read_sql(cell.text, cell.at, session=self.registry.session, of_notebook=not is_sql)
         self.registry.datasets += found.datasets
         self.registry.flows += found.flows
         self.registry.sinks += found.sinks

@@ -8,7 +8,7 @@ from typing import Any, Final
 from rivermouth.domain.kafka.sink_options import OF_READERS
 from rivermouth.pipelines.python.arguments import column_names, column_text, scd_type, unknown_arguments
 from rivermouth.pipelines.python.printed import printing_apart
-from rivermouth.pipelines.python.registry import Registry, current, invalid, texts
+from rivermouth.pipelines.python.registry import Registry, current, invalid, refuse_expectations, texts
 from rivermouth.pipelines.spec import AutoCdc, EventHook, Flow, FlowKind, PythonQuery, Sink
 
 Function = Callable[..., Any]
@@ -70,12 +70,13 @@ def _flow(what: str, kind: FlowKind, target: Any, arguments: dict[str, Any]) -> 
     unknown_arguments(registry, f"{what} into {target}", {k: v for k, v in arguments.items() if k not in known}, known)
 
     def decorate(function: Function) -> Function:
+        refuse_expectations(registry, f"{what} into {target}", function)
         registry.add_flow(
             Flow(
                 name=arguments.get("name") or function.__name__,
                 target=target,
                 kind=kind,
-                query=PythonQuery(function, texts(arguments.get("spark_conf")), registry.session.schema),
+                query=PythonQuery(function, texts(arguments.get("spark_conf")), registry.session.use),
                 at=registry.here(),
                 once=bool(arguments.get("once")),
                 comment=arguments.get("comment"),
@@ -112,7 +113,7 @@ def create_auto_cdc_flow(
             name=given.get("name") or given.get("flow_name") or given["target"],
             target=given["target"],
             kind="auto_cdc",
-            query=PythonQuery(changes, schema=registry.session.schema),
+            query=PythonQuery(changes, use=registry.session.use),
             at=registry.here(),
             once=bool(given.get("once")),
             cdc=_settings_of(registry, what, given),
@@ -175,7 +176,7 @@ def create_auto_cdc_from_snapshot_flow(
             name=given.get("name") or given.get("flow_name") or given["target"],
             target=given["target"],
             kind="auto_cdc_from_snapshot",
-            query=PythonQuery(query, schema=registry.session.schema),
+            query=PythonQuery(query, use=registry.session.use),
             at=registry.here(),
             cdc=AutoCdc(
                 keys=own_keys,
@@ -212,6 +213,7 @@ def foreach_batch_sink(function: Any = None, /, *, name: str | None = None) -> A
         name, function = function, None
 
     def decorate(function: Function) -> Function:
+        refuse_expectations(registry, f"sink {name or function.__name__}", function)
         registry.sinks.append(Sink(name or function.__name__, registry.here(), function=printing_apart(function)))
         return function
 

@@ -109,6 +109,10 @@ class Registry:
         return filename.startswith((_OURS, "<frozen "))
 
 
+EXPECTATIONS: Final = "__rivermouth_expectations__"
+NO_DATASET: Final = "__rivermouth_no_dataset__"
+"""What functions are marked with: their expectations, and that they define no dataset."""
+ON_THE_TABLE: Final = "write them at the target, dp.create_streaming_table(name, expect_all={...}), or at a view"
 _CURRENT: ContextVar[Registry | None] = ContextVar("rivermouth_pipeline_registry", default=None)
 
 
@@ -149,6 +153,19 @@ def mark(function: Callable[..., Any], name: str, value: Any) -> None:
         setattr(function, name, value)
     except AttributeError:
         function.__func__.__dict__[name] = value  # type: ignore[attr-defined]
+
+
+def refuse_expectations(registry: Registry, what: str, function: Callable[..., Any]) -> None:
+    """Raises DefinitionInvalid where a function that defines no dataset has expectations, below its decorator or above.
+
+    Args:
+        registry: Knows the line.
+        what: What the function defines.
+        function: The function. It is marked, so that decorators above are refused too.
+    """
+    if marked(function, EXPECTATIONS):
+        raise invalid(registry, what, "its expectations would not be checked", ON_THE_TABLE)
+    mark(function, NO_DATASET, what)
 
 
 def marked(function: Callable[..., Any], name: str, otherwise: Any = None) -> Any:

@@ -9,7 +9,7 @@ import traceback
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -68,12 +68,15 @@ class EventLog:
         self._writing = threading.Lock()
         self._timer: threading.Timer | None = None
         self._has_columns = False
+        self._counted: set[str] = set()
         self._hooks = [_Hook(each) for each in loaded.definitions.hooks]
 
     def hear(self, event: QueryEvent) -> None:
         """Hands an event on, and keeps it for the table."""
         self._listener(event)
-        for each in _described(event):
+        if isinstance(event, ev.BatchWritten):
+            self._counted.add(event.flow)
+        for each in _described(event, counted=event.flow in self._counted):
             self._keep(each, event.flow, event.dataset)
 
     @contextmanager
@@ -212,8 +215,13 @@ _MAINTENANCE: Final = {
 """Databricks' words for how a view is refreshed."""
 
 
-def _described(event: QueryEvent) -> list[_Event]:
-    """What Databricks' event log says of an event."""
+def _described(event: QueryEvent, *, counted: bool) -> list[_Event]:
+    """What Databricks' event log says of an event. Each number is there once, so that sums over events are right.
+
+    Args:
+        event: The event.
+        counted: Whether the batches of its flow have their numbers in the log.
+    """
     name = event.flow
 
     def progress(status: str, level: str, error: BaseException | None = None, **more: Any) -> _Event:
@@ -226,9 +234,9 @@ def _described(event: QueryEvent) -> list[_Event]:
         case ev.BatchWritten():
             late = f"Flow '{name}': {event.counts.late} rows came later than the watermark allows, and were dropped."
             figures = progress("RUNNING", "METRICS", **_figures(event.dataset, event.counts))
-            return [figures, *([_Event("flow_progress", "WARN", late, figures.details)] if event.counts.late else [])]
+            return [figures, *([replace(progress("RUNNING", "WARN"), message=late)] if event.counts.late else [])]
         case ev.FlowCompleted():
-            return [progress("COMPLETED", "INFO", **_figures(event.dataset, event.counts))]
+            return [progress("COMPLETED", "INFO", **({} if counted else _figures(event.dataset, event.counts)))]
         case ev.FlowFailed():
             return [progress("FAILED", "ERROR", event.cause)]
         case ev.FlowSkipped():

@@ -28,7 +28,7 @@ class GivenSources(Protocol):
 
         Args:
             text: The name as the query writes it.
-            name: The same resolved; None where it is of another catalog.
+            name: The same resolved; None where it is no name.
         """
 
     def records(self, session: SparkSession, options: Mapping[str, str], *, stream: bool) -> DataFrame:

@@ -97,14 +97,15 @@ class Pipeline:
             return self.located(dataset.path, str(dataset.at)).rstrip("/")
         return f"{self.project.lake.rstrip('/')}/{name.schema}/{name.table}"
 
-    def registered(self, name: TableName) -> str | None:
-        """The name of a table in the project's catalog; None where it has none.
+    def registered(self, node: Node) -> str | None:
+        """The name of a node's table in the project's catalog; None where it has none, as a private table.
 
         Raises:
             PlaceInvalid: The template of the schema's name there is wrong.
         """
         catalog = self.project.spec.catalog
-        return None if catalog is None else registered_name(catalog, name.schema, name.table)
+        is_public = node.is_table and node.dataset is not None and not node.dataset.private
+        return registered_name(catalog, node.name.schema, node.name.table) if catalog and is_public else None
 
     def check_registered(self, graph: Graph) -> None:
         """Checks that no two tables have the same name in the catalog, which ignores case.
@@ -114,7 +115,7 @@ class Pipeline:
         """
         first: dict[str, Node] = {}
         for node in graph.nodes:
-            name = self.registered(node.name) if node.is_table else None
+            name = self.registered(node)
             other = node if name is None else first.setdefault(name.lower(), node)
             if other is not node:
                 shown, known = graph.names.shown(node.name), graph.names.shown(other.name)

@@ -159,7 +159,7 @@ def _dataset(loaded: Loaded, node: Node, flows: tuple[PlannedFlow, ...]) -> Plan
         new_columns=_new_columns(loaded, node),
         expectations=tuple(f"{each.name}: {each.condition} ({each.action})" for each in node.expectations),
         may_be_reset=may_be_reset(node),
-        registered=loaded.pipeline.registered(node.name) if node.is_table else None,
+        registered=loaded.pipeline.registered(node),
         notes=tuple(dict.fromkeys(note for each in node.inputs for note in each.notes)),
     )
 
@@ -213,7 +213,8 @@ def _flow(
     else:
         action, reason = "continue", f"what is new since ledger entry {entry.number}"
         if entry.fingerprint != fingerprint_of(evaluated.frame):
-            reason += "; its query or a column of its sources has changed, and rows that are in the table stay as they are"
+            reason += "; its query or a column of its sources has changed, "
+            reason += "and rows that are in the table stay as they are"
     if mode == "complete":
         reason += "; each batch replaces all rows"
     if mode == "update":

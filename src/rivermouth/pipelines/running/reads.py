@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from rivermouth.pipelines.graph import Input
+from rivermouth.pipelines.names import NO_USE
 from rivermouth.ports.internals import sessions
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from rivermouth.engine.query.counted_view import CountedView
     from rivermouth.engine.query.decoded_stream import DecodedStream
     from rivermouth.pipelines.graph import Node
-    from rivermouth.pipelines.names import TableName
+    from rivermouth.pipelines.names import TableName, Use
     from rivermouth.pipelines.spec import SourceLine
 
 _LOCAL_ROWS: Final = ("LocalRelation", "LogicalRDD", "ExternalRDD")
@@ -51,7 +52,7 @@ class Reads:
     Attributes:
         dataset: Whose query it is.
         at: Where it is defined.
-        schema: The schema of names without one, if the query says another than the pipeline's.
+        use: What ``USE`` has chosen for the query.
         found: By name, and whether it is a stream.
         views: Views with expectations that it reads as streams.
         decoded: Records that it decodes.
@@ -61,7 +62,7 @@ class Reads:
 
     dataset: str
     at: SourceLine
-    schema: str | None = None
+    use: Use = NO_USE
     found: dict[tuple[str, bool], Input] = field(default_factory=dict)
     views: list[CountedView] = field(default_factory=list)
     decoded: list[DecodedStream] = field(default_factory=list)

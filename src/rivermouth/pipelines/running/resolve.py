@@ -269,7 +269,7 @@ class Resolver:
             self._versions[flow.name] = VERSION_TYPES[type(found[1])]
             return found[0]
 
-        return PythonQuery(first, query.conf, query.schema)
+        return PythonQuery(first, query.conf, query.use)
 
     def _columns_of_table(self, flow: FlowNode, name: TableName, dataset: Dataset) -> T.StructType:
         """The columns of a table, or those that are declared; without the span of a version, whose type is kept.

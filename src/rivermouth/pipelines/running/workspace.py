@@ -27,7 +27,7 @@ from rivermouth.pipelines.files.options import notes_of
 from rivermouth.pipelines.files.planning import FileSite
 from rivermouth.pipelines.files.sources import read_files, stream_files
 from rivermouth.pipelines.graph import Declared, Input, Node
-from rivermouth.pipelines.names import TableName
+from rivermouth.pipelines.names import TableName, parted
 from rivermouth.pipelines.python.files import user_line
 from rivermouth.pipelines.python.registry import Reader, Registry, collecting
 from rivermouth.pipelines.running.pipeline import file_name
@@ -130,7 +130,7 @@ class Workspace(Reader):
             QueryInvalid: Spark refuses the query.
             DatasetUnknown: It reads a table that is nowhere.
         """
-        reads = Reads(dataset, at, query.schema)
+        reads = Reads(dataset, at, query.use)
         with (
             self.lock,
             collecting(self.registry),
@@ -215,15 +215,18 @@ class Workspace(Reader):
 
     def table(self, name: str, *, stream: bool, options: Mapping[str, str]) -> DataFrame | None:
         """See ``Catalogue``."""
-        return self._table(name, self.names.resolve(name, self._schema), stream=stream, options=options)
+        return self._table(name, self._meant(parted(name)), stream=stream, options=options)
 
     def table_of_parts(self, parts: tuple[str, ...], *, stream: bool, options: Mapping[str, str]) -> DataFrame | None:
         """As ``table``, of the parts of a name in SQL."""
-        return self._table(".".join(parts), self.names.of_parts(parts, self._schema), stream=stream, options=options)
+        return self._table(".".join(parts), self._meant(parts), stream=stream, options=options)
 
-    @property
-    def _schema(self) -> str | None:
-        return self._reads[-1].schema if self._reads else self.registry.session.schema
+    def _meant(self, parts: tuple[str, ...] | None) -> TableName | None:
+        use = self._reads[-1].use if self._reads else self.registry.session.use
+        declared = None if self.nodes is None else self.nodes.declared
+        if parts is None or declared is None:
+            return None if parts is None else self.names.of_parts(parts, use)
+        return declared.meant(self.names, parts, use)
 
     def _table(
         self, text: str, name: TableName | None, *, stream: bool, options: Mapping[str, str]
@@ -236,7 +239,7 @@ class Workspace(Reader):
 
     def has_table(self, name: str) -> bool:
         """See ``Catalogue``."""
-        found = self.names.resolve(name, self._schema)
+        found = self._meant(parted(name))
         dataset = None if found is None or self.nodes is None else self.nodes.declared.datasets.get(found)
         if found is None or (dataset is not None and dataset.kind in VIEWS):
             return dataset is not None

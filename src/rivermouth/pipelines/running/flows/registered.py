@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def register_dataset(loaded: Loaded, node: Node) -> None:
-    """Makes a table known in the project's catalog, if there is one.
+    """Makes a table known in the project's catalog, if there is one and the table is not private.
 
     Raises:
         TableMismatch: The catalog has a table of that name elsewhere, or does not take it.
@@ -22,7 +22,7 @@ def register_dataset(loaded: Loaded, node: Node) -> None:
     Guarantees:
         Run twice: as once. The table itself is not changed.
     """
-    name = loaded.pipeline.registered(node.name) if node.is_table else None
+    name = loaded.pipeline.registered(node)
     if name is not None and node.location is not None:
         # A session of Spark's own: the pipeline's would find its datasets by such names.
         plain = sessions.cloned(loaded.workspace.session)

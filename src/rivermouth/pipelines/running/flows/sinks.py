@@ -19,6 +19,7 @@ from rivermouth.pipelines.running.flows.flow_runs import context_of, fingerprint
 from rivermouth.pipelines.running.flows.notifying import is_notifying, notifying
 from rivermouth.pipelines.running.flows.static_tables import static_tables
 from rivermouth.pipelines.running.output_modes import sink_output_mode
+from rivermouth.pipelines.sink_columns import TABLE_NAME, table_of
 from rivermouth.ports.internals import sessions
 from rivermouth.ports.internals.query_plans import keeps_state
 from rivermouth.ports.kafka.kafka_transactions import SinkCluster, SinkNames
@@ -43,10 +44,15 @@ if TYPE_CHECKING:
 def with_resolved_options(node: Node, workspace: Workspace) -> Node:
     """A sink with the options that its writer gets.
 
-    A ``path`` is resolved as each path of the pipeline is. A sink of Kafka has Kafka's own classes, and what the
-    project says of its cluster.
+    A ``path`` is resolved as each path of the pipeline is; the ``tableName`` of a Delta sink is a table of the lake. A
+    sink of Kafka has Kafka's own classes, and what the project says of its cluster.
     """
     sink: Any = node.sink
+    if (table := table_of(sink)) is not None:
+        name = workspace.names.resolve(table)
+        others = {key: value for key, value in sink.options.items() if key.lower() != TABLE_NAME}
+        place = {} if name is None else {"path": workspace.pipeline.table(name)}
+        return replace(node, sink=replace(sink, options=others | place))
     options = {
         key: workspace.pipeline.located(value) if key.lower() == "path" else value
         for key, value in sink.options.items()

@@ -54,9 +54,7 @@ def run_snapshots(loaded: Loaded, node: Node, flow: FlowNode, context: QueryCont
             # An empty frame where there is none, so that the workspace has one to look at.
             return nothing if found[0] is None else _checked(found[0], flow)[0]
 
-        evaluated = loaded.workspace.evaluate(
-            PythonQuery(next_frame, query.conf, query.schema), context.dataset, flow.at
-        )
+        evaluated = loaded.workspace.evaluate(PythonQuery(next_frame, query.conf, query.use), context.dataset, flow.at)
         if found[0] is None:
             return counts
         loaded.resolver.grow(node, flow, evaluated.frame)

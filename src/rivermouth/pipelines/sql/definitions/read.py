@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from rivermouth.errors.pipeline_sql import SqlStatementRefused
+from rivermouth.pipelines.names import Use
 from rivermouth.pipelines.spec import (
     VIEWS,
     AutoCdc,
@@ -29,6 +30,7 @@ from rivermouth.pipelines.sql.parameters import with_variables
 from rivermouth.pipelines.sql.tokens import line_of, place
 
 _STATEMENTS: Final = ("CREATE", "APPLY", "SET", "USE")
+_MISSPELT: Final = "did you mean"
 _SHOWS: Final = frozenset(
     ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "SHOW", "DESCRIBE", "DESC", "EXPLAIN", "LIST", "(")
 )
@@ -51,11 +53,16 @@ class _File:
 
     def query(self, text: str, at: SourceLine) -> SqlQuery:
         """A query with the settings that hold now."""
-        return SqlQuery(text, at, dict(self.session.conf), self.session.catalog, self.session.schema)
+        return SqlQuery(text, at, dict(self.session.conf), self.session.use)
 
 
 def read_sql(
-    text: str, at: SourceLine, *, conf: Mapping[str, str] | None = None, session: SqlSession | None = None
+    text: str,
+    at: SourceLine,
+    *,
+    conf: Mapping[str, str] | None = None,
+    session: SqlSession | None = None,
+    of_notebook: bool = False,
 ) -> Definitions:
     """All that the statements of a file or cell of SQL define; nothing is run.
 
@@ -64,6 +71,8 @@ def read_sql(
         at: Where its first line is.
         conf: The pipeline's configuration: values of ``${name}`` and ``:name`` in names, conditions and properties.
         session: What earlier cells have chosen, in place of ``conf``; it is changed by ``SET`` and ``USE``.
+        of_notebook: Whether it is a cell of a notebook, which may have statements that set up or clean up: they are
+            noted, and not run.
 
     Returns:
         Datasets, flows and sinks in the order of the text. The text of a query is as it is written; its ``conf`` is
@@ -79,26 +88,36 @@ def read_sql(
     file = _File(text, at, session or SqlSession(dict(conf or {})))
     for statement in statements(text, at):
         cursor = Cursor(text, at, statement.found, file.session.conf, notes=file.notes)
-        if statement.value is not None:
-            _set(file, cursor, statement)
-        elif cursor.takes("CREATE"):
-            _create(file, cursor)
-        elif cursor.sees("APPLY", "CHANGES"):
-            _apply_changes(file, cursor)
-        elif cursor.takes("USE"):
-            _use(file, cursor)
-        elif cursor.word() in _SHOWS:
-            cursor.note(f"{cursor.word()} shows rows and defines nothing: it is not run")
-        else:
-            raise _refused(cursor)
+        line = cursor.line
+        try:
+            _statement(file, cursor, statement)
+        except SqlStatementRefused as error:
+            if not of_notebook or str(error.facts["fix"]).startswith(_MISSPELT):
+                raise
+            cursor.note(f"{error.facts['statement']} defines nothing: it is not run", line)
     return Definitions(tuple(file.datasets), tuple(file.flows), tuple(file.sinks), (), tuple(file.notes))
+
+
+def _statement(file: _File, cursor: Cursor, statement: Statement) -> None:
+    if statement.value is not None:
+        _set(file, cursor, statement)
+    elif cursor.takes("CREATE"):
+        _create(file, cursor)
+    elif cursor.sees("APPLY", "CHANGES"):
+        _apply_changes(file, cursor)
+    elif cursor.takes("USE"):
+        _use(file, cursor)
+    elif cursor.word() in _SHOWS:
+        cursor.note(f"{cursor.word()} shows rows and defines nothing: it is not run")
+    else:
+        raise _refused(cursor)
 
 
 def _refused(cursor: Cursor, *words: str) -> SqlStatementRefused:
     word = cursor.word() or cursor.token().text
     statement = " ".join([*words, word]).strip()
     like = None if words or word in _STATEMENTS else near(word, _STATEMENTS)
-    fix = f"did you mean {like}?" if like else "run it elsewhere, before the pipeline, and remove it from this file"
+    fix = f"{_MISSPELT} {like}?" if like else "run it elsewhere, before the pipeline, and remove it from this file"
     position = cursor.found[0].start if words else cursor.token().start
     return SqlStatementRefused(at=place(cursor.text, position, cursor.at), statement=statement, fix=fix)
 
@@ -126,11 +145,11 @@ def _set(file: _File, cursor: Cursor, statement: Statement) -> None:
 def _use(file: _File, cursor: Cursor) -> None:
     session = file.session
     if cursor.takes("CATALOG"):
-        session.catalog = cursor.string() if cursor.token().is_string else cursor.parts("the name of a catalog")[-1]
-        session.schema = None
+        name = cursor.string() if cursor.token().is_string else cursor.parts("the name of a catalog")[-1]
+        session.use = Use(name)
     elif cursor.takes("SCHEMA") or cursor.takes("DATABASE") or not cursor.ended:
         *catalog, schema = cursor.parts("the name of a schema")
-        session.catalog, session.schema = (catalog[-1] if catalog else session.catalog), schema
+        session.use = Use(catalog[-1] if catalog else session.use.catalog, schema)
     if not cursor.ended:
         raise cursor.unexpected(";")
 

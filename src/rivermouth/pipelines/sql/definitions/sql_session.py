@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from rivermouth.pipelines.names import NO_USE, Use
 from rivermouth.pipelines.sql.definitions.cursor import name_of
 
 
@@ -14,22 +15,21 @@ class SqlSession:
 
     Attributes:
         conf: The pipeline's configuration, and settings.
-        catalog: From ``USE CATALOG``.
-        schema: From ``USE SCHEMA``.
+        use: The catalog and the schema.
     """
 
     conf: dict[str, str] = field(default_factory=dict)
-    catalog: str | None = None
-    schema: str | None = None
+    use: Use = NO_USE
 
     def full(self, name: str) -> str:
         """A name in the schema and catalog that ``USE`` chose."""
         parts = name.count(".") - sum(part.count(".") for part in re.findall(r"`[^`]*`", name)) + 1
         if name.upper().startswith("LIVE."):
             return name
-        if parts == 1 and self.schema:
-            name, parts = f"{name_of([self.schema])}.{name}", 2
-        return f"{name_of([self.catalog])}.{name}" if parts == 2 and self.catalog else name  # noqa: PLR2004 - schema.table
+        if parts == 1 and self.use.schema:
+            name, parts = f"{name_of([self.use.schema])}.{name}", 2
+        has_schema = parts == 2  # noqa: PLR2004 - schema and table
+        return f"{name_of([self.use.catalog])}.{name}" if has_schema and self.use.catalog else name
 
 
 def is_use(text: str) -> bool:
