@@ -76,6 +76,6 @@ def test_two_tables_of_one_name_in_the_catalog_are_refused(folder, prefix):
     assert str(refused.value) == (
         f"[CATALOG_NAME_TWICE] tables by_id and by-id would both be spark_catalog.{prefix}_default.by_id in the "
         "catalog; nothing was run\n"
-        "  at: src/a.sql:5\n"
+        "  at: src/a.sql:6\n"
         "  hint: give by_id another name, of letters, digits and _"
     )

@@ -112,3 +112,41 @@ def test_tables_by_path_are_known_however_the_path_is_given(folder, spark):
     assert reasons == dict.fromkeys(("by_argument", "by_option"), "no table that it reads has new rows") | {
         "of_files": ""
     }
+
+
+PARTS = """
+from pyspark import pipelines as dp
+
+@dp.materialized_view
+def first():
+    return spark.read.format("delta").load("facts/day=1")
+
+@dp.materialized_view
+def both():
+    reader = spark.read.format("delta")
+    return reader.load("facts/day=1").unionAll(reader.load("../shop/facts//day=2"))
+
+@dp.materialized_view
+def again():
+    reader = spark.read.schema("id bigint")
+    return reader.format("json").load("in/1.json").unionAll(reader.json("in/2.json"))
+
+@dp.materialized_view
+def third():
+    return spark.read.format("delta").option("versionAsOf", 0).load("facts")
+"""
+
+
+def test_folders_of_partitions_and_old_versions_are_read_as_they_are(folder, spark):
+    folder.write("src/a.py", PARTS.replace("../shop", f"../{folder.folder.name}"))
+    place = folder.folder / "facts"
+    folder.feed("in/1.json", {"id": 1})
+    folder.feed("in/2.json", {"id": 2})
+    for number, days in enumerate(((1, 2), (2, 3)), start=1):
+        rows = spark.createDataFrame([(number * 10 + day, day) for day in days], "id bigint, day int").coalesce(1)
+        rows.write.format("delta").partitionBy("day").mode("append").save(str(place))
+        assert {each.error and str(each.error) for each in folder.run().values()} == {None}
+        assert folder.rows("default.first") == [(11, 1)]
+        assert folder.rows("default.both") == [(11, 1), (12, 2), (22, 2)][: number + 1]
+        assert folder.rows("default.again") == [(1,), (2,)]
+        assert folder.rows("default.third") == [(11, 1), (12, 2)]

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from rivermouth.errors import FileOptionInvalid, FileOptionRefused, FileOptionUnknown, FilePathUnmapped, RivermouthError
+from rivermouth.errors import (
+    FileOptionInvalid,
+    FileOptionRefused,
+    FileOptionUnknown,
+    FilePathUnmapped,
+    FileSourceMissing,
+    RivermouthError,
+)
 from rivermouth.pipelines.files import listing, schemas
 from rivermouth.pipelines.files.cloud_files_call import path_and_options
 from rivermouth.pipelines.files.detection import format_of
 from rivermouth.pipelines.files.inference import sampled
 from rivermouth.pipelines.files.listing import File
 from rivermouth.pipelines.files.options import notes_of, parse
-from rivermouth.pipelines.files.paths import resolved
+from rivermouth.pipelines.files.paths import missing, resolved
 
 
 def options(given, *, has_schema=False, infers_types=False):
@@ -170,7 +179,7 @@ def test_what_is_refused(given, error, about):
     assert about in str(raised.value)
 
 
-def test_paths_of_databricks_are_mapped_or_refused():
+def test_paths_of_databricks_are_mapped_or_named(monkeypatch):
     paths = {"/Volumes/main": "s3://lake/main/", "/Volumes/main/raw": "/data/raw", "dbfs:/mnt/in": "/in"}
     paths |= {"/mnt/in/b": "/b", "/Volumes/mainland": "relative/mainland/"}
     table = {
@@ -188,15 +197,20 @@ def test_paths_of_databricks_are_mapped_or_refused():
         "abfss://c@a.dfs.core.windows.net/x": "abfss://c@a.dfs.core.windows.net/x",
     }
     assert {path: resolved(path, paths) for path in table} == table
-    with pytest.raises(FilePathUnmapped) as raised:
-        resolved("/Volumes/maine/raw", paths, "a.py:3")
-    assert str(raised.value) == (
-        "[FILE_PATH_UNMAPPED] /Volumes/maine/raw is a path of Databricks, and no setting gives a folder for it; "
-        'nothing was read\n  at: a.py:3\n  hint: configuration: {"rivermouth.paths./Volumes/maine": /the/folder}'
+    said = (
+        "[FILE_PATH_UNMAPPED] {0}/raw is a path of Databricks, and no setting gives a folder for it; "
+        'nothing was read\n  at: a.py:3\n  hint: configuration: {{"rivermouth.paths.{0}": /the/folder}}'
     )
-    for path in ("dbfs:/x", "/mnt/x", "/databricks-datasets/y", "/FileStore/z"):
-        with pytest.raises(FilePathUnmapped):
-            resolved(path, paths)
+    assert str(missing("/Volumes/maine/raw", "a.py:3")) == said.format("/Volumes/maine")
+    with pytest.raises(FilePathUnmapped) as raised:
+        resolved("dbfs:/other/raw", paths, "a.py:3")
+    assert str(raised.value) == said.format("dbfs:/other")
+    for path in ("/mnt/x", "/mnt/*/x", "/databricks-datasets/y", "/FileStore/z"):
+        assert isinstance(missing(path, None), FilePathUnmapped)
+    # Folders of this machine: a path below them is no path of Databricks.
+    monkeypatch.setattr(Path, "exists", lambda each: str(each) == "/mnt/c")
+    assert isinstance(missing("/mnt/c/in", None), FileSourceMissing)
+    assert isinstance(missing("/mnt/*/in", None), FilePathUnmapped)
 
 
 def test_the_old_call():

@@ -350,12 +350,11 @@ def test_a_source_on_s3(spark, bucket, folder):
     place = f"s3a://{bucket()}/in"
     spark.sql("SELECT 1 AS id").coalesce(1).write.json(f"{place}/a")
     _columns(spark).coalesce(1).write.parquet(f"{place.replace('/in', '/typed')}/a")
-    site = FileSite(f"{place}-state", located=lambda path: resolved(path, {"/Volumes/main/raw": place}))
-    frame = stream_files(
-        spark, "/Volumes/main/raw/a", {"format": "json", "inferColumnTypes": "true"}, schema=None, site=site
-    )
+    site = FileSite(f"{place}-state", paths={"/Volumes/main/raw": place})
+    path = resolved("/Volumes/main/raw/a", site.paths)
+    frame = stream_files(spark, path, {"format": "json", "inferColumnTypes": "true"}, schema=None, site=site)
     assert folder.run(frame) == [{"id": 1}]
-    again = stream_files(spark, place.replace("s3a:", "s3:"), {"format": "json"}, schema=None, site=site)
+    again = stream_files(spark, resolved(place.replace("s3a:", "s3:")), {"format": "json"}, schema=None, site=site)
     assert folder.run(again, checkpoint="two") == [{"id": "1"}]
     typed = stream_files(spark, place.replace("/in", "/typed"), {"format": "parquet"}, schema=None, site=site)
     assert folder.run(typed, checkpoint="three")[0]["name"] == "x"

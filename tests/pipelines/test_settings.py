@@ -440,10 +440,11 @@ def test_spark_has_the_classes_for_stores_that_files_or_settings_name(make, monk
     params = {"place": "s3://bucket/in"}
     assert schemes() == [{"s3a"}]
     params = {}
-    (folder / "b.sql").write_bytes(
-        b"-- \xff\nCREATE STREAMING TABLE t AS SELECT * FROM STREAM read_files('S3A://bucket/in');"
-    )
+    text = b"-- s3://old/in \xff\nCREATE STREAMING TABLE t AS SELECT * FROM STREAM read_files('S3A://bucket/in');"
+    (folder / "b.sql").write_bytes(text)
     assert schemes() == [{"s3a"}]
+    params = {"rivermouth.paths.S3A://bucket": "./data"}
+    assert schemes() == [frozenset()]
 
 
 @pytest.mark.parametrize(

@@ -473,3 +473,18 @@ def test_a_schema_that_nobody_reads_is_left_to_spark_to_refuse(spark):
     assert error(lambda: declared_columns(dims)).startswith(
         "[DATASET_SCHEMA_INVALID] dataset dims: its schema cannot be"
     )
+
+
+def test_a_cell_of_a_notebook_may_set_up_and_clean_up():
+    """What is only nearly a statement of a pipeline is refused there too."""
+    text = "CREATE SCHEMA s;\nDROP TABLE t;\n\n  OPTIMIZE t;\nCREATE STREAMING TABLE x AS SELECT 1"
+    at = SourceLine("a.py", 7)
+    found = read_sql(text, at, of_notebook=True)
+    assert [each.name for each in found.datasets] == ["x"]
+    assert [(line.line, note) for line, note in found.notes] == [
+        (7, "CREATE SCHEMA defines nothing: it is not run"),
+        (8, "DROP defines nothing: it is not run"),
+        (10, "OPTIMIZE defines nothing: it is not run"),
+    ]
+    with pytest.raises(RivermouthError, match=r"did you mean CREATE\?"):
+        read_sql("CRATE STREAMING TABLE x AS SELECT 1", at, of_notebook=True)

@@ -6,6 +6,7 @@ from textwrap import dedent
 
 import pytest
 
+from rivermouth.pipelines.names import Use
 from rivermouth.pipelines.python.files import Evaluation
 from rivermouth.pipelines.python.registry import Registry
 from rivermouth.pipelines.spec import AutoCdc, Expectation, SourceLine, SqlQuery
@@ -441,7 +442,7 @@ def test_use_chooses_where_names_are(uses, name, place):
     )
     assert [each.name for each in found.datasets] == [name, "v", "LIVE.u"]
     assert (found.flows[0].name, found.flows[0].target) == ("f", name)
-    assert (found.datasets[0].query.catalog, found.datasets[0].query.schema) == place
+    assert found.datasets[0].query.use == Use(*place)
 
 
 def test_a_name_of_two_parts_is_in_the_catalog():
@@ -487,7 +488,7 @@ def test_the_cells_of_a_notebook_share_what_they_set(tmp_path):
         ("bronze.two", 23, "/landing/*"),
     ]
     assert [each.query.conf for each in found.datasets] == [{"given": "x", "source": "/landing/*"}] * 2
-    assert [each.query.schema for each in found.datasets] == ["bronze", "bronze"]
+    assert [each.query.use for each in found.datasets] == [Use(schema="bronze")] * 2
 
 
 def test_nothing_is_in_an_empty_file():

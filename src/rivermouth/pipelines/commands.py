@@ -88,10 +88,11 @@ def pipelines(
             home if path.name == FILE_NAME else wanted, profile=profile, params=params, environ=environ
         )
     made = [_pipeline(settings, home, environ) for settings in found]
-    values = (value for each in made for value in each.configuration.values())
     # One Spark may run them all.
-    read = stores(values, (file for each in found for file in each.files))
-    return [replace(each, project=replace(each.project, stores=read)) for each in made]
+    read = frozenset[str]().union(
+        *(stores(each.configuration.values(), each.settings.files, each.paths) for each in made)
+    )
+    return [replace(each, project=replace(each.project, stores=tuple(read))) for each in made]
 
 
 def _pipeline(settings: PipelineSettings, home: Path, environ: Mapping[str, str]) -> Pipeline:

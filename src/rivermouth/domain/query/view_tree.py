@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import posixpath
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -118,10 +119,9 @@ def _node(body: Mapping[str, Any]) -> PlanNode:
 
 
 def plain_path(path: str) -> str:
-    """A folder as all say it: a local one without ``file:``, and none with a slash at its end."""
-    if path.startswith("file:"):
-        path = "/" + path.removeprefix("file:").lstrip("/")
-    return path.rstrip("/")
+    """A folder as all say it: a local one without ``file:`` and ``..``, none with a slash at its end or two of them."""
+    path = path.removeprefix("file:") if path.startswith("file:/") else path
+    return f"/{posixpath.normpath(path).lstrip('/')}" if path.startswith("/") else path.rstrip("/")
 
 
 def table_name(path: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
+from pyspark.sql import DataFrameReader
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 from pyspark.sql.classic.column import Column as ClassicColumn
@@ -80,18 +81,20 @@ def _shape(
         case "avro":
             shape = T.StructType()
             for each in files:
-                shape = schemas.united(shape, spark.read.format("avro").options(**_AS_IS).load(each.location).schema)
+                shape = schemas.united(
+                    shape, DataFrameReader(spark).format("avro").options(**_AS_IS).load(each.location).schema
+                )
             return shape
         case "orc" | "parquet":
-            read = spark.read.format(options.format).options(**{**options.reader, "mergeSchema": "true"})
+            read = DataFrameReader(spark).format(options.format).options(**{**options.reader, "mergeSchema": "true"})
             glob = {} if options.glob is None else {"pathGlobFilter": options.glob}
             return read.options(recursiveFileLookup="true", **glob).load(path).schema
         case "csv":
             return _csv(spark, newest, options)
         case kind if kind in FIXED:
-            return spark.read.format(kind).options(**_AS_IS).load(newest[-1]).schema
+            return DataFrameReader(spark).format(kind).options(**_AS_IS).load(newest[-1]).schema
     reader = {**_AS_IS, **options.reader, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
-    shape = spark.read.format(options.format).options(**reader).load(list(newest)).schema
+    shape = DataFrameReader(spark).format(options.format).options(**reader).load(list(newest)).schema
     return _one_spelling(schemas.without(shape, [_CORRUPT]))
 
 
@@ -122,7 +125,7 @@ def _one_spelling(shape: T.StructType) -> T.StructType:
 
 
 def _csv(spark: SparkSession, files: Sequence[str], options: FileOptions) -> T.StructType:
-    texts = spark.read.format("text").options(**_AS_IS, wholetext="true").load(list(files))
+    texts = DataFrameReader(spark).format("text").options(**_AS_IS, wholetext="true").load(list(files))
     values = texts.selectExpr(f"CAST(value AS BINARY) AS {names.VALUE}", "_metadata.file_path AS __file")
     header = csv_rows.reader(spark, options, [], named=True).header(names.VALUE)
     found = values.select("__file", ClassicColumn(header).alias("header")).collect()

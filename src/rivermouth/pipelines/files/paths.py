@@ -17,36 +17,49 @@ _NO_PATHS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 def resolved(path: str, paths: Mapping[str, str] = _NO_PATHS, at: str | None = None) -> str:
-    """The path that Spark can read.
+    """The path that Spark can look for.
 
     Args:
         path: As it is written.
-        paths: By prefix of such a path, the folder that is read in its place; the longest prefix wins.
+        paths: By prefix of a path that only Databricks knows, the folder that is used in its place; the longest prefix
+            wins.
         at: Where it is written.
 
     Raises:
-        FilePathUnmapped: It is a path that only Databricks knows, and ``paths`` does not have it. A path below a folder
-            that this machine has, such as ``/mnt/data``, is one of this machine.
+        FilePathUnmapped: It is one of ``dbfs:``, and ``paths`` does not have it.
     """
     path = path.strip()
-    if (other := _mapped(path, paths)) is not None:
-        return _s3(other)
-    if (found := _DATABRICKS.match(path)) is not None:
-        parts = path[len(found[1]) :].lstrip("/").split("/")
-        is_named = bool(parts[0]) and not re.search(r"[*?\[{]", parts[0])
-        prefix = found[1] + parts[0] if is_named else found[1].rstrip("/")
-        if not (is_named and Path(prefix).is_dir()):
-            raise FilePathUnmapped(at=at, path=path, prefix=prefix)
-    return _s3(path)
+    found = _mapped(path, paths)
+    if found is None and path.startswith("dbfs:"):
+        raise FilePathUnmapped(at=at, path=path, prefix=_prefix(path))
+    return _s3(found or path)
 
 
 def missing(path: str, at: str | None) -> FilePathUnmapped | FileSourceMissing:
-    """The error about a path that does not exist."""
-    try:
-        resolved(path, at=at)
-    except FilePathUnmapped as error:
-        return error
-    return FileSourceMissing(at=at, path=path)
+    """The error about a path that does not exist. One of Databricks is missing because no setting has its prefix.
+
+    A path below a folder that this machine has, such as ``/mnt/data``, is one of this machine.
+    """
+    if _DATABRICKS.match(path) is None or (_is_named(path) and Path(_prefix(path)).exists()):
+        return FileSourceMissing(at=at, path=path)
+    return FilePathUnmapped(at=at, path=path, prefix=_prefix(path))
+
+
+def _is_named(path: str) -> bool:
+    """Whether the folder below the place that Databricks has is written without wildcards."""
+    return _prefix(path).count("/") > _beginning(path).rstrip("/").count("/")
+
+
+def _beginning(path: str) -> str:
+    found = _DATABRICKS.match(path)
+    return "" if found is None else found[1]
+
+
+def _prefix(path: str) -> str:
+    """The prefix of a path of Databricks that a setting can have: the place, and the first folder there."""
+    begin = _beginning(path)
+    first = path[len(begin) :].lstrip("/").split("/")[0]
+    return begin + first if first and not re.search(r"[*?\[{]", first) else begin.rstrip("/")
 
 
 def _mapped(path: str, paths: Mapping[str, str]) -> str | None:

@@ -17,7 +17,7 @@ from rivermouth.pipelines.files.plan import Plan
 from rivermouth.pipelines.files.rows import csv_rows, json_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping
 
     from pyspark.sql import SparkSession
 
@@ -43,14 +43,14 @@ class FileSite:
 
     Attributes:
         state_folder: Below which the schema and what else is known of the source is kept from start to start.
-        located: Makes of a path as it is written one that Spark can read.
+        paths: By prefix of a path that only Databricks knows, the folder that is used in its place.
         at: Where the source is written.
         writes: Whether what is known of the source is kept; a plan only reads it.
         keeps_where_said: Whether it is kept in the folder that ``schemaLocation`` says. A test leaves that alone.
     """
 
     state_folder: str
-    located: Callable[[str], str] = resolved
+    paths: Mapping[str, str] = field(default_factory=dict)
     at: SourceLine | None = None
     writes: bool = True
     keeps_where_said: bool = True
@@ -207,7 +207,7 @@ class Planner:
     def _place(self) -> KeptSchema:
         own = self.options.schema_location
         if own is not None and self.site.keeps_where_said:
-            folder = self.site.located(own)
+            folder = resolved(own, self.site.paths, self.site.place)
         else:
             folder = default_folder(self.site.state_folder, self.path, self.options.format)
         return KeptSchema(self.spark, folder, self.site.writes)

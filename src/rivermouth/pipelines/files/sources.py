@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import DataFrameReader
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from rivermouth import names
 from rivermouth.pipelines.files import options as file_options
 from rivermouth.pipelines.files.detection import format_of
 from rivermouth.pipelines.files.listing import File, files_of
+from rivermouth.pipelines.files.paths import resolved
 from rivermouth.pipelines.files.planning import FileSite, Planned, Planner
 from rivermouth.pipelines.files.rows import csv_rows, json_rows, typed_rows, xml_rows
 
@@ -40,7 +43,7 @@ def stream_files(
 
     Args:
         spark: A session with the access to the files.
-        path: Of a folder, with or without wildcards, as it is written.
+        path: Of a folder, with or without wildcards, as Spark finds it.
         options: As they are written; names in any letter case, with or without ``cloudFiles.``.
         schema: The columns; None: they are inferred.
         site: Where the source belongs.
@@ -51,7 +54,7 @@ def stream_files(
         FileOptionUnknown: An option is not known.
         FileOptionInvalid: A value of one is not allowed.
         FileOptionRefused: An option cannot be honoured.
-        FilePathUnmapped: Only Databricks knows the path.
+        FilePathUnmapped: The folder does not exist, and its path is one of Databricks.
         FileSourceMissing: The folder does not exist.
         FileSourceUnreadable: The folder cannot be listed.
         FileSourceEmpty: It has no file, and no schema is given.
@@ -63,11 +66,10 @@ def stream_files(
         With one checkpoint each file is read once. What the schema does not hold is in the rescued data column, or the
         query fails. The schema is written below ``cloudFiles.schemaLocation``, or below ``site.state_folder``.
     """
-    place = site.located(path)
-    options, files = _with_format(spark, place, options, site) if infers_types else (options, None)
+    options, files = _with_format(spark, path, options, site) if infers_types else (options, None)
     read = file_options.parse(options, has_schema=schema is not None, infers_types=infers_types, at=site.place)
-    planned = Planner(spark, place, read, site, keeps=True).planned(schema, files)
-    return _frame(spark.readStream, planned, _of_streams(read, site))
+    planned = Planner(spark, path, read, site, keeps=True).planned(schema, files)
+    return _frame(DataStreamReader(spark), planned, _of_streams(read, site))
 
 
 def read_files(
@@ -83,11 +85,10 @@ def read_files(
     Raises:
         RivermouthError: As ``stream_files``.
     """
-    place = site.located(path)
-    options, files = _with_format(spark, place, options, site)
+    options, files = _with_format(spark, path, options, site)
     read = file_options.parse(options, has_schema=schema is not None, infers_types=True, at=site.place)
-    planned = Planner(spark, place, read, site, keeps=False).planned(schema, files)
-    return _frame(spark.read, planned, {})
+    planned = Planner(spark, path, read, site, keeps=False).planned(schema, files)
+    return _frame(DataFrameReader(spark), planned, {})
 
 
 def _with_format(
@@ -106,7 +107,7 @@ def _of_streams(options: FileOptions, site: FileSite) -> dict[str, str]:
     # Without it Spark never reads a file whose time is seven days before the newest that it has read.
     found = {**options.clean, "maxFileAge": "36500d"}
     if "sourceArchiveDir" in found:
-        found["sourceArchiveDir"] = site.located(found["sourceArchiveDir"])
+        found["sourceArchiveDir"] = resolved(found["sourceArchiveDir"], site.paths, site.place)
     if options.max_files is not None:
         found["maxFilesPerTrigger"] = str(options.max_files)
     if options.max_bytes is not None:
@@ -115,7 +116,10 @@ def _of_streams(options: FileOptions, site: FileSite) -> dict[str, str]:
 
 
 def _frame(reader: Any, planned: Planned, more: dict[str, str]) -> DataFrame:
-    """The frame of a reader of batches or streams: what is chosen by time or name is left out before it is decoded."""
+    """The frame of a reader of batches or streams: what is chosen by time or name is left out before it is decoded.
+
+    The reader is Spark's own: that of a pipeline's session would locate the path once more.
+    """
     plan = planned.plan
     found = {**plan.options.skips, **more, "recursiveFileLookup": "true"}
     if plan.options.glob is not None:

@@ -121,7 +121,7 @@ class _FileSystem:
         """
         files, folder = self._open(path)
         if not files.exists(folder):
-            raise missing(path, None)
+            raise missing(self._located(path), None)
         return sorted((_info(each) for each in files.listStatus(folder)), key=lambda each: each.name)
 
     def mkdirs(self, path: str) -> bool:

@@ -102,7 +102,7 @@ def _archive(loaded: Loaded, node: Node) -> str:
     if node.sink is None or (node.sink.format or "").lower() not in FORMATS:
         return ""
     path = next((value for key, value in node.sink.options.items() if key.lower() == "path"), "")
-    return loaded.pipeline.located(path).rstrip("/")
+    return loaded.pipeline.located(path, str(node.sink.at)).rstrip("/")
 
 
 def _expectations(node: Node) -> dict[str, tuple[str, str]]:

@@ -80,7 +80,7 @@ class Pipeline:
         """A path as Spark finds it: Databricks' by ``paths``, a relative one below the pipeline's folder.
 
         Raises:
-            FilePathUnmapped: Only Databricks knows the path.
+            FilePathUnmapped: It is one of ``dbfs:``, and no setting has it.
         """
         return self._absolute(resolved(path, self.paths, at))
 

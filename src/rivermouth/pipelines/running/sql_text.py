@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from pyspark.sql.streaming.readwriter import DataStreamReader
+
 from rivermouth.errors import SqlFunctionRefused
 from rivermouth.names import quoted
 from rivermouth.pipelines.files.cloud_files_call import path_and_options
@@ -102,7 +104,8 @@ def _path(
     kind, place = parts[0].lower(), workspace.located(parts[1])
     workspace.note(Input(f"{kind} {place}", stream, inside=False, location=place if kind == "delta" else None))
     if stream:
-        frame = workspace.session.readStream.format(kind).load(place)
+        # Spark's own reader: the session's would locate the path once more.
+        frame = DataStreamReader(workspace.session).format(kind).load(place)
         return view(frame, f"{kind}_source")
     return f"{kind}.{quoted(place)}"
 

@@ -6,7 +6,6 @@ import datetime as dt
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pyspark.errors import PySparkException
@@ -47,7 +46,7 @@ from rivermouth.ports.internals import settings as internals
 from rivermouth.ports.internals.query_plans import CONSTRAINTS, with_fresh_files
 from rivermouth.ports.kafka.kafka_ends import KafkaEnds
 from rivermouth.ports.kafka.kafka_source import FETCHES
-from rivermouth.ports.lake.lake_files import files_for
+from rivermouth.ports.lake.lake_files import PlacedFiles
 from rivermouth.rows import row_expectations
 
 if TYPE_CHECKING:
@@ -102,7 +101,7 @@ class Workspace(Reader):
         self.pipeline = pipeline
         self.names = pipeline.names
         self.params = pipeline.configuration
-        self.files_of_lake = files_for(pipeline.project.lake, spark)
+        self.files_of_lake = PlacedFiles(spark)
         self.registry = registry
         self.session = PipelineSession(spark, self, None if given is None else given.now)
         self.kafka_ends = KafkaEnds(self.session)
@@ -113,7 +112,6 @@ class Workspace(Reader):
         self.of_views: dict[TableName, Evaluated] = {}
         """Queries of views, kept while the graph is made."""
         self._reads: list[Reads] = []
-        self._hidden = 0
         self.clusters = KafkaClusters(pipeline)
         self.kinesis_options: list[KinesisOptions] = []
         registry.reader = self
@@ -308,19 +306,18 @@ class Workspace(Reader):
         """See ``Catalogue``."""
         self.note(Input(f"files {path}", stream=True, inside=False))
         self._note_options(options)
-        with self._unseen():
-            return stream_files(self.session, path, options, schema=schema, site=self.site())
+        return stream_files(self.session, self.pipeline.located(path), options, schema=schema, site=self.site())
 
     def files_by_sql(self, path: str, options: Mapping[str, str], *, stream: bool) -> DataFrame:
         """A frame of ``read_files`` or ``cloud_files``."""
         self.note(Input(f"read_files {path}", stream, inside=False))
+        path = self.pipeline.located(path)
         given = {name: value for name, value in options.items() if name.lower() != "schema"}
         schema = next((value for name, value in options.items() if name.lower() == "schema"), None)
         self._note_options(given)
-        with self._unseen():
-            if stream:
-                return stream_files(self.session, path, given, schema=schema, site=self.site(), infers_types=True)
-            return read_files(self.session, path, given, schema=schema, site=self.site())
+        if stream:
+            return stream_files(self.session, path, given, schema=schema, site=self.site(), infers_types=True)
+        return read_files(self.session, path, given, schema=schema, site=self.site())
 
     def _note_options(self, options: Mapping[str, str]) -> None:
         at = self._reads[-1].at if self._reads else self.registry.here()
@@ -344,22 +341,12 @@ class Workspace(Reader):
         self.note(Input(f"event_log {name}", stream=False, inside=False, location=location))
         return self._delta(location, stream=False, options={})
 
-    @contextmanager
-    def _unseen(self) -> Iterator[None]:
-        """What is read in the block is not noted: it is how a source of files reads, and no source of its own."""
-        self._hidden += 1
-        try:
-            yield
-        finally:
-            self._hidden -= 1
-
     def site(self) -> FileSite:
         """Where the source of files belongs that the query reads which is evaluated now."""
         reads = self._reads[-1] if self._reads else None
         folder = f"{self._state}/{(reads.dataset if reads else 'query').replace('/', '_')}"
         at = reads.at if reads else None
-        located = partial(self.pipeline.located, at=None if at is None else str(at))
-        return FileSite(folder, located, at, self._writes, keeps_where_said=self._given is None)
+        return FileSite(folder, self.pipeline.paths, at, self._writes, keeps_where_said=self._given is None)
 
     def located(self, path: str) -> str:
         """See ``Catalogue``."""
@@ -377,7 +364,7 @@ class Workspace(Reader):
 
     def note(self, what: Input) -> None:
         """Hears what the query reads which is evaluated now."""
-        if self._reads and not self._hidden:
+        if self._reads:
             self._reads[-1].note(what)
 
     def kafka(self, options: Mapping[str, str]) -> Mapping[str, str]:

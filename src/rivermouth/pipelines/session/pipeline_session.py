@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from rivermouth.pipelines.sql.rewrite import Rewritten
 
 AUTO_LOADER = "cloudfiles"
+_FILES = ("", AUTO_LOADER, "delta", "json", "csv", "parquet", "orc", "text", "avro", "xml", "binaryfile")
+"""Formats whose option ``path`` is a path of files."""
 
 
 class Catalogue(Protocol):
@@ -49,7 +51,7 @@ class Catalogue(Protocol):
         """A stream of the files in a folder: Auto Loader."""
 
     def located(self, path: str) -> str:
-        """A path of Databricks' as one of this lake; others as they are."""
+        """A path of Databricks' as one of this lake; a relative one below the pipeline's folder."""
 
     def reads(
         self, what: str, *, stream: bool = False, notes: tuple[str, ...] = (), location: str | None = None
@@ -189,11 +191,12 @@ class _BatchReader(DataFrameReader):
         said = self._options | {name: _text(value) for name, value in options.items()}
         if kind == KINESIS:
             raise kinesis_source.refuse_batch(said)
-        written = path if path is not None else _path_option(said)
-        place = self._catalogue.located(written) if isinstance(written, str) else None
-        several = None if place is not None or written is None else [self._catalogue.located(each) for each in written]
+        option = None if path is not None or kind not in _FILES else _path_option(said)
+        one = option or (path if isinstance(path, str) else None)
+        place = None if one is None else self._catalogue.located(one)
+        several = None if place is not None or path is None else [self._catalogue.located(each) for each in path]
         what = jdbc_source.named(said) if kind == JDBC else f"{kind or 'files'} {place or several or ''}".strip()
-        self._catalogue.reads(what, location=place if kind == "delta" else None)
+        self._catalogue.reads(what, location=place if is_followed(kind, said) else None)
         if kind == JDBC:
             super().options(**jdbc_source.driver_options(said))
             with jdbc_source.errors_of(self._spark, said):
@@ -202,9 +205,10 @@ class _BatchReader(DataFrameReader):
             if (given := self._catalogue.given_records(said, stream=False)) is not None:
                 return given
             super().options(**self._catalogue.kafka(said))
-        if place is not None:
+        if option is not None:
             super().option("path", place)
-        return super().load(several, format, schema, **_without_path(options))
+            place, options = None, _without_path(options)
+        return super().load(place or several, format, schema, **options)
 
     def jdbc(self, url: str, table: str, *args: Any, **named: Any) -> DataFrame:
         said = {"url": url, "dbtable": table}
@@ -271,7 +275,8 @@ class _StreamReader(DataStreamReader):
     def load(self, path: str | None = None, format: str | None = None, schema: Any = None, **options: Any) -> DataFrame:  # noqa: A002
         kind = (format or self._format or "").lower()
         given = self._options | {key: _text(value) for key, value in options.items()}
-        place = path or _path_option(given)
+        option = None if path or kind not in _FILES else _path_option(given)
+        place = path or option
         if kind == AUTO_LOADER:
             wanted = schema if schema is not None else self._wanted
             return self._catalogue.files(place or "", given, wanted)
@@ -283,15 +288,16 @@ class _StreamReader(DataStreamReader):
             return self._records_of_kinesis(given)
         what = f"{kind} {given.get('subscribe') or given.get('subscribePattern') or ''}" if kind == "kafka" else None
         place = place and self._catalogue.located(place)
-        location = place if kind == "delta" else None
+        location = place if is_followed(kind, given) else None
         self._catalogue.reads(what or f"{kind or 'files'} {place or ''}".strip(), stream=True, location=location)
         if kind == "kafka":
             if (records := self._catalogue.given_records(given, stream=True)) is not None:
                 return records
             super().options(**self._catalogue.kafka(given))
-        if place is not None:
+        if option is not None:
             super().option("path", place)
-        return super().load(None, format, schema, **_without_path(options))
+            place, options = None, _without_path(options)
+        return super().load(place, format, schema, **options)
 
     def json(self, path: str, *args: Any, **options: Any) -> DataFrame:
         return super().json(self._at(path), *args, **options)
@@ -337,6 +343,11 @@ class _StreamReader(DataStreamReader):
         found = self._catalogue.located(path)
         self._catalogue.reads(f"files {found}", stream=True)
         return found
+
+
+def is_followed(kind: str, options: Mapping[str, str]) -> bool:
+    """Whether a reader reads a Delta table at its newest version, so that what changes there can be known."""
+    return kind == "delta" and not {"versionasof", "timestampasof"} & {name.lower() for name in options}
 
 
 def _path_option(options: Mapping[str, str]) -> str | None:

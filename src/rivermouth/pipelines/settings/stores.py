@@ -1,22 +1,26 @@
-"""Object stores that pipelines name: Spark needs classes for them when it starts, before any file is evaluated."""
+"""Object stores that a pipeline names: Spark needs classes for them when it starts, before any file is evaluated."""
 
 from __future__ import annotations
 
 import re
-from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-_S3: Final = re.compile(r"\bs3[an]?://", re.IGNORECASE)
+_S3: Final = re.compile(r"\bs3[an]?://[^\s'\"`,)]*", re.IGNORECASE)
+_COMMENT: Final = re.compile(r"^\s*(?:--|#(?!\s*MAGIC)).*$", re.MULTILINE)
 
 
-def stores(values: Iterable[str], files: Iterable[Path]) -> tuple[str, ...]:
-    """The object stores whose addresses are written in values of the configuration, or in source files.
+def stores(values: Iterable[str], files: Iterable[Path], paths: Mapping[str, str]) -> frozenset[str]:
+    """The object stores whose addresses are written in the configuration, or in source files outside of comments.
 
-    A file that does not exist is left out: its evaluation says so.
+    Args:
+        values: Of the configuration.
+        files: The source files. One that does not exist is left out: its evaluation says so.
+        paths: By prefix of an address, the folder that is used in its place.
     """
-    texts = (each.read_text("utf-8", errors="replace") for each in files if each.is_file())
-    return ("s3a://",) if any(map(_S3.search, chain(values, texts))) else ()
+    texts = (_COMMENT.sub("", each.read_text("utf-8", errors="replace")) for each in files if each.is_file())
+    found = (address[0] for text in (*values, *texts) for address in _S3.finditer(text))
+    return frozenset("s3a://" for each in found if not each.startswith(tuple(paths)))

@@ -108,7 +108,8 @@ class QueryLedger:
 
         Args:
             count: How many at most.
-            most_commits: How many commits are read at most, those of others included, once there is one; None for all.
+            most_commits: How many of the newest commits are read, those of others included; None for all. More are read
+                only until one entry is found.
         """
         found: list[tuple[QueryEntry, Commit]] = []
         for read, version in enumerate(reversed(delta_table.commit_versions(self._files, self.location)), start=1):

@@ -45,13 +45,13 @@ final class DeltaLeaf {
     }
 
     /** The node with files that stay those of a version, whatever is committed until it is run. */
-    private static LogicalPlan with(LogicalRelation relation, TahoeLogFileIndex index) {
+    private static LogicalPlan with(LogicalRelation relation, TahoeLogFileIndex index, TahoeLogFileIndex newest) {
         HadoopFsRelation files = (HadoopFsRelation) relation.relation();
         TahoeLogFileIndex fixed = index.copy(
                 index.spark(),
                 index.deltaLog(),
                 index.path(),
-                snapshot(index),
+                snapshot(newest),
                 index.catalogTableOpt(),
                 index.partitionFilters(),
                 true);
@@ -95,7 +95,7 @@ final class DeltaLeaf {
                 return otherwise.apply(plan);
             }
             TahoeLogFileIndex mine = index(plan);
-            return (B) with((LogicalRelation) (LogicalPlan) plan, newest.getOrDefault(path(mine), mine));
+            return (B) with((LogicalRelation) (LogicalPlan) plan, mine, newest.getOrDefault(path(mine), mine));
         }
     }
 }

@@ -140,7 +140,8 @@ final class Tree {
         for (String each : index.snapshotAtAnalysis().metadata().schema().fieldNames()) {
             columns.add(each.toLowerCase(java.util.Locale.ROOT));
         }
-        boolean plain = true;
+        // Filters are there where the folder of a partition is read.
+        boolean plain = CollectionConverters.asJava(index.partitionFilters()).isEmpty();
         for (Attribute each : CollectionConverters.asJava(plan.output())) {
             String name = each.name().toLowerCase(java.util.Locale.ROOT);
             plain &= columns.contains(name) && !OF_CHANGES.contains(name);

@@ -54,7 +54,7 @@ def with_resolved_options(node: Node, workspace: Workspace) -> Node:
         place = {} if name is None else {"path": workspace.pipeline.table(name)}
         return replace(node, sink=replace(sink, options=others | place))
     options = {
-        key: workspace.pipeline.located(value) if key.lower() == "path" else value
+        key: workspace.pipeline.located(value, str(sink.at)) if key.lower() == "path" else value
         for key, value in sink.options.items()
     }
     if is_kafka(node):

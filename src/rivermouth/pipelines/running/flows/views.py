@@ -134,7 +134,7 @@ def _change(files: LakeFiles, entry: QueryEntry, tree: PlanNode, path: str, sour
     if source.known == source.version:
         return SourceChange("same")
     if not all(each.plain for each in tree.reads() if each.path == path):
-        return SourceChange("lost", reason="more of it is read than its columns")
+        return SourceChange("lost", reason="one partition of it is read, or more than its columns")
     return change_of(files, path, source.known, source.version)
 
 
