@@ -129,11 +129,22 @@ def test_the_texts_of_refused_options():
         "one; nothing was read\n"
         "  at: a.py:3\n  hint: set it to one of avro, binaryFile, csv, json, orc, parquet, text, xml"
     )
-    assert refusal({"format": "json", "cleanSource": "DELETE"}) == (
-        "[FILE_OPTION_REFUSED] option cleanSource cannot be honoured: files are cleaned right after their batch, and "
-        "not after cleanSource.retentionDuration; nothing was read\n"
-        "  at: a.py:3\n  hint: set cleanSource.retentionDuration to '0 seconds', or cleanSource to OFF"
-    )
+
+
+def test_limits_and_cleaning_that_spark_does_not_have_are_named():
+    both = {"format": "json", "maxFilesPerTrigger": "7", "cloudFiles.maxBytesPerTrigger": "1g"}
+    assert (options(both).max_files, options(both).max_bytes) == (7, None)
+    assert notes_of(both) == ("option maxBytesPerTrigger has no effect here: maxFilesPerTrigger limits the batches",)
+    kept = {"format": "json", "cloudFiles.cleanSource": "MOVE", "cloudFiles.cleanSource.moveDestination": "/done"}
+    for more in ({}, {"cleanSource.retentionDuration": "30 days"}):
+        assert options(kept | more).clean == {}
+        assert notes_of(kept | more) == (
+            (
+                "option cleanSource has no effect here: files are cleaned only where cleanSource.retentionDuration is "
+                "'0 seconds'"
+            ),
+        )
+    assert notes_of(kept | {"cleanSource.retentionDuration": "0 seconds"}) == ()
 
 
 @pytest.mark.parametrize(
@@ -154,7 +165,6 @@ def test_the_texts_of_refused_options():
         ({"format": "json", "readerCaseSensitive": "false"}, FileOptionRefused, "exact names"),
         ({"format": "json", "maxFilesPerTrigger": "0"}, FileOptionInvalid, "whole number above 0"),
         ({"format": "json", "maxBytesPerTrigger": "much"}, FileOptionInvalid, "10g"),
-        ({"format": "json", "maxFilesPerTrigger": "1", "maxBytesPerTrigger": "1g"}, FileOptionRefused, "leave out one"),
         ({"format": "json", "modifiedAfter": "yesterday"}, FileOptionInvalid, "ISO 8601"),
         ({"format": "json", "includeExistingFiles": "yes"}, FileOptionInvalid, "neither true nor false"),
         (

@@ -132,6 +132,34 @@ def test_a_run_that_ended_behind_its_commit_is_gone_on_with(folder):
         assert len(folder.rows("default.bronze__dead_letters")) == 1
 
 
+def test_a_flow_is_tried_again_as_often_as_its_settings_say(folder):
+    folder.write("src/a.py", PYTHON.partition("@dlt.view")[0])
+    folder.feed("in/1.json", *FIRST)
+    failures = ["a", "b", "c"]
+
+    def step(name):
+        if name == "write" and failures:
+            raise _Stop(failures.pop())
+
+    def run(often):
+        said = f"configuration: {{pipelines.maxFlowRetryAttempts: {often}, pipelines.trigger.intervall: 1 minute}}\n"
+        folder.write("pipeline.yml", settings + said)
+        return folder.run(step=step)["bronze"]
+
+    settings = (folder.folder / "pipeline.yml").read_text()
+    assert str(run("often").error) == (
+        "[DEFINITION_INVALID] flow bronze: pipelines.maxFlowRetryAttempts is 'often', and no number; the pipeline was "
+        "not run\n  at: src/a.py:7\n  hint: pipelines.maxFlowRetryAttempts: 2"
+    )
+    assert [text for _, text in folder.pipeline().settings.notes] == [
+        "pipelines.trigger.intervall has no effect here: did you mean 'pipelines.trigger.interval'?"
+    ]
+    assert (run("0").result, failures) == ("failed", ["a", "b"])
+    found = run("2")
+    assert (found.result, found.counts.read, found.counts.written, failures) == ("completed", 5, 3, [])
+    assert folder.rows("default.bronze") == [(1, "a"), (2, "b"), (5, None)]
+
+
 @pytest.mark.long
 def test_ended_at_one_step_after_the_other_no_row_is_lost_or_doubled(numbers):
     for at in ("files", "check", "write", "written", "dead_letters"):

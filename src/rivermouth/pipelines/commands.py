@@ -17,6 +17,7 @@ from rivermouth.pipelines.running.known import UNSTARTED
 from rivermouth.pipelines.running.pipeline import Pipeline
 from rivermouth.pipelines.selection import Selection
 from rivermouth.pipelines.settings.find import find_pipelines, single_files
+from rivermouth.pipelines.settings.known_settings import without_effect
 from rivermouth.pipelines.settings.project_file import expanded_configuration
 from rivermouth.pipelines.settings.stores import stores
 from rivermouth.ports.lake.lake_writer import LakeWriter
@@ -105,7 +106,10 @@ def _pipeline(settings: PipelineSettings, home: Path, environ: Mapping[str, str]
         base = settings.folder if settings.at is not None else Path.cwd()
         project = ResolvedProject.from_spec({"name": settings.name, "lake": lake}, base, environ)
         settings = replace(settings, storage=None)
-    return Pipeline(settings, project, expanded_configuration(settings, project.environ))
+    configuration = expanded_configuration(settings, project.environ)
+    if settings.at is not None:
+        settings = replace(settings, notes=(*settings.notes, *without_effect(configuration, settings.at)))
+    return Pipeline(settings, project, configuration)
 
 
 @contextmanager

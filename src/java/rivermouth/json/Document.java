@@ -14,6 +14,7 @@ final class Document {
     /** Longer ones may be refused by Spark's parser. */
     private static final int MAX_NUMBER = 300;
     private static final int MAX_NAME = 10_000;
+    private static final int MAX_STRING = 20_000_000;
     static final int MAX_DEPTH = 200;
     private static final int FIRST_PRINTABLE = 0x20;
     private static final int HEX_DIGITS = 4;
@@ -185,7 +186,11 @@ final class Document {
 
     UTF8String text() {
         int begin = at + 1;
-        return string() ? UTF8String.fromBytes(bytes, begin, at - 1 - begin) : unescaped(begin, at - 1);
+        boolean plain = string();
+        if (at - 1 - begin > MAX_STRING) {
+            throw NotCertain.IT_IS;
+        }
+        return plain ? UTF8String.fromBytes(bytes, begin, at - 1 - begin) : unescaped(begin, at - 1);
     }
 
     UTF8String name() {

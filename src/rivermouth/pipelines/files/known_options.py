@@ -46,6 +46,7 @@ OURS: Final = (
 
 PASSED_BY: Final = (
     "backfillInterval",
+    "cleanSource.waitForCompletion",
     "clientEmail",
     "clientId",
     "clientSecret",

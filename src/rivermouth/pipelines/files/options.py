@@ -164,6 +164,10 @@ def notes_of(options: Mapping[str, str]) -> tuple[str, ...]:
         **dict.fromkeys(known.PASSED_BY, "the source's folders are listed"),
         **dict.fromkeys(known.OF_TABLES, "it is for Delta tables"),
     }
+    if given.get("cleansource", "OFF").upper() != "OFF" and _waits(given.get("cleansource.retentionduration")):
+        why["cleanSource"] = "files are cleaned only where cleanSource.retentionDuration is '0 seconds'"
+    if "maxfilespertrigger" in given:
+        why["maxBytesPerTrigger"] = "maxFilesPerTrigger limits the batches"
     return tuple(f"option {name} has no effect here: {reason}" for name, reason in why.items() if name.lower() in given)
 
 
@@ -191,12 +195,6 @@ def _max_files(read: _Given) -> int | None:
     text = read.text("maxFilesPerTrigger")
     if text is None:
         return None if read.text("maxBytesPerTrigger") is not None else DEFAULT_MAX_FILES
-    if read.text("maxBytesPerTrigger") is not None:
-        raise read.refused(
-            "maxBytesPerTrigger",
-            "Spark limits a batch by files or by bytes, and maxFilesPerTrigger is given too",
-            "leave out one of the two",
-        )
     if not text.isascii() or not text.isdigit() or int(text) == 0:
         raise read.invalid("maxFilesPerTrigger", "it is not a whole number above 0", "for example: 1000")
     return int(text)
@@ -212,7 +210,8 @@ def _max_bytes(read: _Given) -> str | None:
     text = read.text("maxBytesPerTrigger")
     if text is not None and bytes_of(text) is None:
         raise read.invalid("maxBytesPerTrigger", "it is not a number of bytes", "for example: 10g")
-    return text
+    # Spark limits a batch by files or by bytes.
+    return text if read.text("maxFilesPerTrigger") is None else None
 
 
 def _partitions(read: _Given) -> tuple[str, ...] | None:
@@ -221,15 +220,10 @@ def _partitions(read: _Given) -> tuple[str, ...] | None:
 
 
 def _clean(read: _Given) -> Mapping[str, str]:
-    """Spark's own option cleans files after the batch behind theirs, and knows no time to wait."""
+    """Spark's own option cleans files after the batch behind theirs. It knows no time to wait: then it is not used."""
     word = read.word("cleanSource", ("OFF", "DELETE", "MOVE"), "OFF")
-    if word == "OFF":
+    if word == "OFF" or _waits(read.text("cleanSource.retentionDuration")):
         return {}
-    waits = read.text("cleanSource.retentionDuration")
-    if waits is None or not _NO_TIME.fullmatch(waits):
-        detail = "files are cleaned right after their batch, and not after cleanSource.retentionDuration"
-        fix = "set cleanSource.retentionDuration to '0 seconds', or cleanSource to OFF"
-        raise read.refused("cleanSource", detail, fix)
     if word == "DELETE":
         return {"cleanSource": "delete"}
     target = read.text("cleanSource.moveDestination")
@@ -237,6 +231,11 @@ def _clean(read: _Given) -> Mapping[str, str]:
         detail = "MOVE needs the option cleanSource.moveDestination"
         raise read.invalid("cleanSource", detail, "name the folder that files are moved to")
     return {"cleanSource": "archive", "sourceArchiveDir": target}
+
+
+def _waits(duration: str | None) -> bool:
+    """Whether files are kept for a while after they were read; without a word for thirty days."""
+    return duration is None or not _NO_TIME.fullmatch(duration)
 
 
 def _reader(read: _Given, *, has_schema: bool) -> Mapping[str, str]:

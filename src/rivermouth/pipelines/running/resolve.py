@@ -71,7 +71,7 @@ class Resolver:
         declared: What the pipeline's files define.
         stand_ins: A folder for empty tables in the place of those that cannot be read.
         writes: Whether tables are made and changed.
-        replaces: Whether the update removes all rows of a table before it writes some.
+        replaces: Whether the update replaces all rows of a table.
 
     Attributes:
         misfits: Tables that do not fit their definitions, and will get them: they have no row, or will have none. In
@@ -85,7 +85,7 @@ class Resolver:
         stand_ins: str,
         *,
         writes: bool,
-        replaces: Callable[[TableName, Dataset], bool] = lambda _name, _dataset: False,
+        replaces: Callable[[Node, Dataset], bool] = lambda _node, _dataset: False,
     ) -> None:
         self.workspace = workspace
         self.declared = declared
@@ -323,7 +323,7 @@ class Resolver:
         session, files, table = self.workspace.session, self.workspace.files_of_lake, self.table_of(node)
         is_there = delta_table.exists(files, table.location)
         try:
-            if is_there and self._replaces(node.name, dataset) and has_other_columns(session, table):
+            if is_there and self._replaces(node, dataset) and has_other_columns(session, table):
                 self.misfits[node.name] = table
             elif self._writes:
                 with self.workspace.errors(dataset.at, table.dataset):
@@ -333,7 +333,7 @@ class Resolver:
                 changes(table_state(session, table.location), table)
                 return node
         except (TableSchemaChanged, TablePartitionsChanged):
-            if not (self._replaces(node.name, dataset) or has_never_had_rows(files, table.location)):
+            if not (self._replaces(node, dataset) or has_never_had_rows(files, table.location)):
                 raise
             self.misfits[node.name] = table
         # A number, because a name may have characters that no folder can have.

@@ -22,8 +22,8 @@ from rivermouth.engine.query.query_events import (
     QueryEvent,
     SinkWritten,
 )
-from rivermouth.errors import RivermouthError
-from rivermouth.pipelines.running.flows.refresh_node import FlowHooks, refresh_node
+from rivermouth.errors import DefinitionInvalid, RivermouthError
+from rivermouth.pipelines.running.flows.refresh_node import Done, FlowHooks, refresh_node
 from rivermouth.pipelines.running.flows.registered import register_dataset
 from rivermouth.pipelines.running.known import UNSTARTED
 from rivermouth.pipelines.running.pipeline import file_name
@@ -40,6 +40,7 @@ _SIDE_BY_SIDE: Final = 4
 _TRIES: Final = 8
 _LONGEST_WAIT_S: Final = 60.0
 _INTERVAL: Final = "pipelines.trigger.interval"
+_RETRIES: Final = "pipelines.maxFlowRetryAttempts"
 _DEFAULT_INTERVAL_S: Final = 5.0
 
 
@@ -184,13 +185,10 @@ class Update:
                 counts, failures = counts + done.counts, 0
             except RivermouthError as found:
                 error, failures, counts = found.located(str(flow.at)), failures + 1, counts + tried.counts
-                wait_s = min(_LONGEST_WAIT_S, 2.0**failures)
                 if failures >= _TRIES or not may_pass(error):
                     self._failed(shown, flow, error)
                     break
-                self._failures.failed(file_name(flow.name), error)
-                self.emit(FlowRetried(shown, flow.name, str(error), wait_s))
-                self.stopping.wait(wait_s)
+                self._pause(shown, flow, error, failures)
             if flow.once and error is None:
                 break
             if once and error is None:
@@ -219,26 +217,49 @@ class Update:
         started, shown, counts, reason = time.monotonic(), self._shown(node), QueryCounts(), ""
         kind, failure = "", None
         for flow in node.flows:
-            begun, tried = time.monotonic(), _Try(self)
+            begun = time.monotonic()
             self.emit(FlowStarted(shown, flow.name))
-            try:
-                register_dataset(self.loaded, node)
-                done = refresh_node(self.loaded, node, flow, tried.hooks)
-            except RivermouthError as error:
-                found = error.located(str(flow.at))
-                self._failed(shown, flow, found)
-                failure, counts = failure or found, counts + tried.counts
-                if tried.counts.read:
-                    self._changed(node)
-                continue
-            counts, reason, kind = counts + done.counts, done.reason, done.refresh
-            if done.counts.read or kind not in ("", "nothing"):
+            done, error = self._tries(node, flow)
+            counts += done.counts
+            if done.counts.read or done.refresh not in ("", "nothing"):
                 self._changed(node)
+            if error is not None:
+                self._failed(shown, flow, error)
+                failure = failure or error
+                continue
+            reason, kind = done.reason, done.refresh
             self.emit(FlowCompleted(shown, flow.name, done.counts, done.late_rows, time.monotonic() - begun))
         seconds = time.monotonic() - started
         if failure is not None:
             return DatasetOutcome(shown, "failed", counts, seconds, failure)
         return DatasetOutcome(shown, "completed", counts, seconds, reason=reason, refresh=kind)
+
+    def _tries(self, node: Node, flow: FlowNode) -> tuple[Done, RivermouthError | None]:
+        """Runs a flow, and again as often as its settings say where the failure may pass.
+
+        Returns:
+            What all tries have done, and why the last one failed.
+        """
+        before, failures = NO_COUNTS, 0
+        while True:
+            tried = _Try(self)
+            try:
+                most = retries(self.loaded, flow)
+                register_dataset(self.loaded, node)
+                done = refresh_node(self.loaded, node, flow, tried.hooks)
+                return replace(done, counts=before + done.counts), None
+            except RivermouthError as error:
+                found, failures, before = error.located(str(flow.at)), failures + 1, before + tried.counts
+                if not may_pass(found) or failures > most or self.stopping.is_set():
+                    return Done(before), found
+                self._pause(self._shown(node), flow, found, failures)
+
+    def _pause(self, shown: str, flow: FlowNode, error: RivermouthError, failures: int) -> None:
+        """Waits before a flow is tried again, longer after each failure."""
+        wait_s = min(_LONGEST_WAIT_S, 2.0**failures)
+        self._failures.failed(file_name(flow.name), error)
+        self.emit(FlowRetried(shown, flow.name, str(error), wait_s))
+        self.stopping.wait(wait_s)
 
     def _changed(self, node: Node) -> None:
         """Queries that read a table are evaluated again once it has new rows, and so perhaps new columns."""
@@ -250,6 +271,19 @@ def interval(loaded: Loaded, flow: FlowNode) -> float:
     """How often a flow looks for rows, in seconds: ``pipelines.trigger.interval`` of the flow, then of the pipeline."""
     said = flow.query.conf.get(_INTERVAL) or loaded.pipeline.configuration.get(_INTERVAL)
     return float(str(duration_s(said))) if said else _DEFAULT_INTERVAL_S
+
+
+def retries(loaded: Loaded, flow: FlowNode) -> int:
+    """How often a flow is tried again in an update: ``pipelines.maxFlowRetryAttempts`` of the flow or the pipeline.
+
+    Raises:
+        DefinitionInvalid: It is no number.
+    """
+    said = flow.query.conf.get(_RETRIES) or loaded.pipeline.configuration.get(_RETRIES) or "0"
+    if not said.isdecimal():
+        detail = f"{_RETRIES} is {said!r}, and no number"
+        raise DefinitionInvalid(at=str(flow.at), definition=f"flow {flow.name}", detail=detail, fix=f"{_RETRIES}: 2")
+    return int(said)
 
 
 def may_pass(error: RivermouthError) -> bool:
