@@ -366,13 +366,16 @@ RUN: tuple[Item, ...] = (
     ),
     Item(
         "C",
-        "names of notebooks without an import: `sql`, `table`, `udf`, `getArgument`, `df.display()`",
+        "names of notebooks without an import: `sql`, `table`, `udf`, `getArgument`, `dbutils.widgets`, `df.display()`",
         "import dlt\nplus = udf(lambda x: x + 1, 'bigint')\nsql('SELECT 1').display()\n"
         "dbutils.fs.cp('listed/one.txt', 'listed/copy/two.txt')\ndbutils.fs.mv('listed/copy', 'moved', recurse=True)\n"
         "NAMES = [each.name for each in dbutils.fs.ls('moved')]\n@dlt.table\n"
         "def r58():\n    return sql('SELECT 1 AS n').select(plus('n').alias('n'))\n"
-        "@dlt.table\ndef r59():\n    return table('r58').selectExpr(f\"'{NAMES[0]}' AS name\", 'n')\n",
-        {"r58": ("n", [(2,)]), "r59": ("name, n", [("two.txt", 2)])},
+        "@dlt.table\ndef r59():\n    return table('r58').selectExpr(f\"'{NAMES[0]}' AS name\", 'n')\n"
+        "dbutils.widgets.text('day', 'monday')\ndbutils.widgets.dropdown('greeting', 'bye', ['bye'])\n"
+        "DAY = getArgument('day', 'sunday') + getArgument('night', 'no') + ''.join(dbutils.widgets.getAll().values())\n"
+        "@dlt.table\ndef r62():\n    return spark.range(1).selectExpr(f\"'{DAY}' AS day\")\n",
+        {"r58": ("n", [(2,)]), "r59": ("name, n", [("two.txt", 2)]), "r62": ("day", [("mondaynomondayhello",)])},
         files={"listed/one.txt": "1"},
     ),
     Item(
@@ -438,11 +441,39 @@ RUN: tuple[Item, ...] = (
     ),
     Item(
         "D",
-        "`mapInPandas`, `applyInPandasWithState`, `transformWithState`",
+        "`mapInPandas`",
         _dp(
             f"@dp.table\ndef r52():\n    return {STREAM}.select('id').mapInPandas(lambda several: several, 'id int')\n"
         ),
         {"r52": ("id", IDS)},
+    ),
+    Item(
+        "D",
+        "`applyInPandasWithState`",
+        _dp(
+            "import pandas as pd\ndef counted(key, frames, state):\n"
+            "    n = sum(map(len, frames)) + (state.get[0] if state.exists else 0)\n    state.update((n,))\n"
+            "    yield pd.DataFrame({'id': [key[0]], 'n': [n]})\n@dp.table\ndef r60():\n"
+            f"    groups = {STREAM}.groupBy('id')\n"
+            "    return groups.applyInPandasWithState(counted, 'id int, n long', 'n long', 'append', 'NoTimeout')\n"
+        ),
+        {"r60": ("id, n", [(1, 1), (2, 1)])},
+        note="a query with state needs its own checkpoint",
+    ),
+    Item(
+        "D",
+        "`transformWithState`",
+        _dp(
+            "from pyspark.sql import Row\nfrom pyspark.sql.streaming import StatefulProcessor\n"
+            "class Counted(StatefulProcessor):\n    def init(self, handle):\n"
+            "        self.n = handle.getValueState('n', 'n long')\n"
+            "    def handleInputRows(self, key, rows, timers):\n"
+            "        n = len(list(rows)) + (self.n.get()[0] if self.n.exists() else 0)\n        self.n.update((n,))\n"
+            "        yield Row(id=key[0], n=n)\n    def close(self):\n        pass\n@dp.table\ndef r61():\n"
+            f"    groups = {STREAM}.groupBy('id')\n"
+            "    return groups.transformWithState(Counted(), 'id int, n long', 'Append', 'None')\n"
+        ),
+        {"r61": ("id, n", [(1, 1), (2, 1)])},
         note="a query with state needs its own checkpoint",
     ),
 )

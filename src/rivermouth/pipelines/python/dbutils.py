@@ -84,8 +84,12 @@ class _Widgets:
         return found
 
     def getArgument(self, name: str, default: str | None = None) -> str:  # noqa: N802
-        """The value, or ``default``."""
-        return self.get(name) if default is None or name in self._values else default
+        """The value of a widget, or ``default`` where there is no such widget."""
+        return self.get(name) if default is None or name in {**self._values, **self._defaults} else default
+
+    def getAll(self) -> dict[str, str]:  # noqa: N802
+        """The values of all widgets that the file has."""
+        return {name: self._values.get(name, default) for name, default in self._defaults.items()}
 
     def text(self, name: str, defaultValue: Any = "", label: Any = None) -> None:  # noqa: ARG002, N803
         """A widget with a default."""
