@@ -210,7 +210,7 @@ def refused_plan(folder, options, how="readStream"):
     folder.write("src/a.py", READING.format(how=how, options=options))
     with pytest.raises(RivermouthError) as error:
         folder.plan()
-    return str(error.value).replace("\n  at: src/a.py:3\n", "\n")
+    return str(error.value).replace("\n  at: src/a.py:5\n", "\n")
 
 
 def test_reads_that_no_server_is_asked_for_are_refused_at_their_line(folder):

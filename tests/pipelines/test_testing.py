@@ -130,7 +130,7 @@ def assert_not_given(folder, run_pipeline):
         run_pipeline(folder)
     assert str(missing.value) == (
         "[TOPIC_NOT_GIVEN] the pipeline reads Kafka topic orders, and the test gives no records of it; "
-        'no broker was asked\n  at: code/orders.py:5\n  hint: run_pipeline(..., topics={"orders": []})'
+        'no broker was asked\n  at: code/orders.py:10\n  hint: run_pipeline(..., topics={"orders": []})'
     )
 
 
