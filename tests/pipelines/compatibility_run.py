@@ -457,7 +457,7 @@ RUN: tuple[Item, ...] = (
             f"    groups = {STREAM}.groupBy('id')\n"
             "    return groups.applyInPandasWithState(counted, 'id int, n long', 'n long', 'append', 'NoTimeout')\n"
         ),
-        {"r60": ("id, n", [(1, 1), (2, 1)])},
+        {"r60": ("id, n", [(1, 1), (2, 2)])},
         note="a query with state needs its own checkpoint",
     ),
     Item(
@@ -473,7 +473,7 @@ RUN: tuple[Item, ...] = (
             f"    groups = {STREAM}.groupBy('id')\n"
             "    return groups.transformWithState(Counted(), 'id int, n long', 'Append', 'None')\n"
         ),
-        {"r61": ("id, n", [(1, 1), (2, 1)])},
+        {"r61": ("id, n", [(1, 1), (2, 2)])},
         note="a query with state needs its own checkpoint",
     ),
 )

@@ -213,7 +213,8 @@ def test_a_view_takes_its_changed_definition_at_the_next_run(folder):
         assert results(folder) == completed("orders", "newest", "read")
         assert folder.rows("default.newest", "*") == folder.rows("default.read", "*") == [("1", 1)]
         assert table(folder, "newest").metadata().partition_columns == ["id"]
-    assert {flow.action for each in plan(folder).values() for flow in each.flows} == {"continue", "nothing"}
+    refreshed = {name: each.refresh for name, each in folder.run().items()}
+    assert refreshed == {"orders": "", "newest": "nothing", "read": "nothing"}
 
 
 def test_a_table_that_never_had_rows_gets_its_definition(folder):

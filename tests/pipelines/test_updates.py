@@ -149,7 +149,7 @@ def test_a_flow_is_tried_again_as_often_as_its_settings_say(folder):
     settings = (folder.folder / "pipeline.yml").read_text()
     assert str(run("often").error) == (
         "[DEFINITION_INVALID] flow bronze: pipelines.maxFlowRetryAttempts is 'often', and no number; the pipeline was "
-        "not run\n  at: src/a.py:7\n  hint: pipelines.maxFlowRetryAttempts: 2"
+        "not run\n  at: src/a.py:8\n  hint: pipelines.maxFlowRetryAttempts: 2"
     )
     assert [text for _, text in folder.pipeline().settings.notes] == [
         "pipelines.trigger.intervall has no effect here: did you mean 'pipelines.trigger.interval'?"

@@ -234,7 +234,7 @@ def _clean(read: _Given) -> Mapping[str, str]:
 
 
 def _waits(duration: str | None) -> bool:
-    """Whether files are kept for a while after they were read; without a word for thirty days."""
+    """Whether files are kept for a while after they were read; thirty days where none is given."""
     return duration is None or not _NO_TIME.fullmatch(duration)
 
 
