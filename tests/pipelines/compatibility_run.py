@@ -441,6 +441,26 @@ RUN: tuple[Item, ...] = (
     ),
     Item(
         "D",
+        "`%run` of another notebook: its names and its datasets",
+        "# Databricks notebook source\n# MAGIC %run ../setup/shared\n# COMMAND ----------\nimport dlt\n@dlt.table\n"
+        "def r64():\n    return spark.range(1).selectExpr(f'{GIVEN} AS n')\n",
+        {"r64": ("n", [(7,)]), "r65": ("n", [(8,)])},
+        files={
+            "setup/shared.py": "# Databricks notebook source\nimport dlt\nGIVEN = 7\n@dlt.table\n"
+            "def r65():\n    return spark.range(1).selectExpr(f'{GIVEN + 1} AS n')\n"
+        },
+    ),
+    Item(
+        "D",
+        "`rate-micro-batch`",
+        _dp(
+            "@dp.table\ndef r66():\n"
+            "    return spark.readStream.format('rate-micro-batch').option('rowsPerBatch', 2).load().select('value')\n"
+        ),
+        {"r66": ("value", [(0,), (1,)])},
+    ),
+    Item(
+        "D",
         "`mapInPandas`",
         _dp(
             f"@dp.table\ndef r52():\n    return {STREAM}.select('id').mapInPandas(lambda several: several, 'id int')\n"

@@ -93,8 +93,16 @@ def of_files():
 """
 
 
+BY_PATH_SQL = """
+CREATE MATERIALIZED VIEW sql_view AS SELECT id FROM delta.`dbfs:/Volumes/main/facts`;
+CREATE STREAMING TABLE sql_stream AS SELECT id FROM STREAM delta.`/Volumes/main/facts`;
+CREATE MATERIALIZED VIEW sql_files AS SELECT id FROM json.`/Volumes/main/in`;
+"""
+
+
 def test_tables_by_path_are_known_however_the_path_is_given(folder, spark):
     folder.write("src/a.py", BY_PATH)
+    folder.write("src/b.sql", BY_PATH_SQL)
     paths = "configuration: {rivermouth.paths./Volumes/main: raw}\n"
     folder.write("pipeline.yml", (folder.folder / "pipeline.yml").read_text() + paths)
     place = folder.folder / "raw/facts"
@@ -103,15 +111,14 @@ def test_tables_by_path_are_known_however_the_path_is_given(folder, spark):
         folder.feed(f"raw/in/{number}.json", {"id": number})
         found = folder.run()
         assert {each.error and str(each.error) for each in found.values()} == {None}
-    assert (found["by_argument"].refresh, found["by_option"].refresh) == ("append", "append")
+    views = ("by_argument", "by_option", "sql_view")
+    assert {found[name].refresh for name in views} == {"append"}
     assert {name: folder.rows(f"default.{name}") for name in found} == {name: [(0,), (1,)] for name in found}
     planned = folder.plan()
-    assert {flow.action for name in ("by_argument", "by_option") for flow in planned[name].flows} == {"nothing"}
+    assert {flow.action for name in views for flow in planned[name].flows} == {"nothing"}
     reasons = {name: each.reason for name, each in folder.run().items()}
-    assert reasons.pop("streamed") == NOTHING_NEW
-    assert reasons == dict.fromkeys(("by_argument", "by_option"), "no table that it reads has new rows") | {
-        "of_files": ""
-    }
+    assert {reasons[name] for name in views} == {"no table that it reads has new rows"}
+    assert (reasons["streamed"], reasons["sql_stream"], reasons["of_files"]) == (NOTHING_NEW, NOTHING_NEW, "")
 
 
 PARTS = """
