@@ -434,6 +434,17 @@ CASES = {
             '  hint: options={"tableName": "gold.orders"}, or {"path": ...}'
         ),
     ),
+    "a Delta sink into a table of the pipeline": (
+        (
+            "dp.create_streaming_table('t')\ndp.create_sink('s', 'delta', {'tableName': 't'})\n"
+            "@dp.append_flow(target='s')\ndef a():\n    return spark.readStream.format('rate').load()\n"
+        ),
+        (
+            "[SINK_OPTION_REFUSED] sink s: option tableName names the dataset t; the pipeline was not run\n"
+            "  at: src/a.py:3\n"
+            '  hint: dp.append_flow(target="t"), in the place of the sink'
+        ),
+    ),
     "a schema that is none": (
         "@dp.table(schema='id biggint')\ndef a():\n    return spark.readStream.format('rate').load()\n",
         (

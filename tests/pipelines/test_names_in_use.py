@@ -108,3 +108,14 @@ def test_views_and_live_in_a_schema_that_is_used():
     assert found == {"v": "default.v", "t": "silver.t", "old": "silver.old", "gold.v": "gold.v"}
     live = {name: str(declared.meant(names, ("LIVE", name), use)) for name in ("v", "t", "old", "nothing")}
     assert live == {"v": "default.v", "t": "silver.t", "old": "default.old", "nothing": "default.nothing"}
+
+
+def test_a_test_gives_the_tables_of_names_in_use(tmp_path, run_pipeline):
+    given = "USE SCHEMA silver;\nCREATE TEMPORARY VIEW picked AS SELECT 1 AS id;\n"
+    given += "CREATE MATERIALIZED VIEW orders AS SELECT 1 AS id;\n"
+    text = "CREATE MATERIALIZED VIEW a AS SELECT max(id) AS id FROM picked;\n"
+    text += "CREATE MATERIALIZED VIEW b AS SELECT max(id) AS id FROM LIVE.orders;\n"
+    (tmp_path / "a.sql").write_text(given + text)
+    found = run_pipeline([tmp_path / "a.sql"], tables={"picked": [{"id": 7}], "silver.orders": [{"id": 8}]})
+    rows = {name: [tuple(row) for row in found.table(f"silver.{name}").collect()] for name in ("a", "b")}
+    assert rows == {"a": [(7,)], "b": [(8,)]}

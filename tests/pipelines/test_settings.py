@@ -445,6 +445,13 @@ def test_spark_has_the_classes_for_stores_that_files_or_settings_name(make, monk
     assert schemes() == [{"s3a"}]
     params = {"rivermouth.paths.S3A://bucket": "./data"}
     assert schemes() == [frozenset()]
+    params = {"rivermouth.paths.S3A://buck": "./data"}
+    assert schemes() == [{"s3a"}]
+    params = {}
+    (folder / "b.sql").write_text(
+        "-- Databricks notebook source\n-- MAGIC %python\n-- MAGIC spark.read.json('s3n://b/x')\n"
+    )
+    assert schemes() == [{"s3a"}]
 
 
 @pytest.mark.parametrize(

@@ -129,8 +129,7 @@ class Declared:
         A temporary view has no schema, whatever ``USE`` has chosen. ``LIVE.x`` means a dataset in the schema that
         ``USE`` has chosen, or one in the pipeline's.
         """
-        plain, live = names.of_parts(parts), is_live(parts)
-        chosen = names.of_parts(parts[1:] if live else parts, use)
+        (plain, chosen), live = names.spellings(parts, use), is_live(parts)
         known = None if plain is None or len(parts) - live > 1 else self.datasets.get(plain)
         if known is not None and known.kind == "temporary_view":
             return plain

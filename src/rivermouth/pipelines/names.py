@@ -81,6 +81,10 @@ class Names:
         outside = bool(before) and self.catalog is not None and before[0] != self.catalog.lower()
         return TableName(f"{before[0]}.{schema}" if outside else schema, table)
 
+    def spellings(self, parts: tuple[str, ...], use: Use) -> tuple[TableName | None, TableName | None]:
+        """What a name means in the pipeline's schema, and in what ``USE`` has chosen; without ``LIVE``."""
+        return self.of_parts(parts), self.of_parts(parts[1:] if is_live(parts) else parts, use)
+
     def shown(self, name: TableName) -> str:
         """The shortest text that means ``name`` in this pipeline."""
         return name.table if name.schema == self.schema.lower() else str(name)

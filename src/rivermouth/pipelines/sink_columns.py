@@ -12,15 +12,17 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 from rivermouth.domain.kafka.sink_options import read_options
 from rivermouth.errors import DefinitionInvalid, KafkaOptionRefused, SinkColumnsInvalid, SinkOptionRefused
 from rivermouth.pipelines.names import parted
+from rivermouth.pipelines.spec import TABLE_NAME
 from rivermouth.ports.lake.archive_reader import FORMATS
 from rivermouth.rows.file_types import unfit_column, unfit_folder
 
 if TYPE_CHECKING:
-    from rivermouth.pipelines.graph import FlowNode
-    from rivermouth.pipelines.spec import Sink
+    from collections.abc import Mapping
 
-TABLE_NAME: Final = "tablename"
-"""An option of Delta sinks, in lower case."""
+    from rivermouth.pipelines.graph import FlowNode
+    from rivermouth.pipelines.names import Names, TableName
+    from rivermouth.pipelines.spec import Dataset, Sink
+
 _BYTES: Final = (T.StringType, T.BinaryType)
 _KAFKA: Final[dict[str, tuple[type[T.DataType], ...]]] = {
     "value": _BYTES,
@@ -93,6 +95,20 @@ def table_of(sink: Sink) -> str | None:
     """The table that a Delta sink names; None where it names none, or a path."""
     given = {key.lower(): value for key, value in sink.options.items()}
     return given.get(TABLE_NAME) if (sink.format or "").lower() == "delta" and "path" not in given else None
+
+
+def check_sink_table(sink: Sink, names: Names, datasets: Mapping[TableName, Dataset]) -> None:
+    """Checks that a Delta sink does not write into a table of the pipeline, whose rows are counted in its ledger.
+
+    Raises:
+        SinkOptionRefused: It does.
+    """
+    table = table_of(sink)
+    name = None if table is None else names.resolve(table)
+    if name in datasets:
+        detail = f"names the dataset {table}"
+        fix = f'dp.append_flow(target="{table}"), in the place of the sink'
+        raise SinkOptionRefused(at=str(sink.at), sink=sink.name, option="tableName", detail=detail, fix=fix)
 
 
 def _check_table(sink: Sink) -> None:

@@ -12,6 +12,8 @@ ExpectationAction = Literal["warn", "drop", "fail", "dead_letter"]
 DatasetKind = Literal["table", "streaming_table", "materialized_view", "temporary_view", "view"]
 FlowKind = Literal["append", "update", "auto_cdc", "auto_cdc_from_snapshot"]
 
+TABLE_NAME: Final = "tablename"
+"""An option of Delta sinks, in lower case."""
 VIEWS: Final = ("temporary_view", "view")
 
 

@@ -9,7 +9,7 @@ from rivermouth.domain.kafka.sink_options import OF_READERS
 from rivermouth.pipelines.python.arguments import column_names, column_text, scd_type, unknown_arguments
 from rivermouth.pipelines.python.printed import printing_apart
 from rivermouth.pipelines.python.registry import Registry, current, invalid, refuse_expectations, texts
-from rivermouth.pipelines.spec import AutoCdc, EventHook, Flow, FlowKind, PythonQuery, Sink
+from rivermouth.pipelines.spec import TABLE_NAME, AutoCdc, EventHook, Flow, FlowKind, PythonQuery, Sink
 
 Function = Callable[..., Any]
 _AUTO_CDC: Final = (
@@ -203,6 +203,8 @@ def create_sink(name: Any = None, format: Any = None, options: Any = None, /, **
         for option in [each for each in options if each.lower() in of_readers]:
             del options[option]
             registry.note(registry.here(), f"{what}: {option} has no effect, it is an option of readers")
+    for option in [each for each in options if each.lower() == TABLE_NAME]:
+        options[option] = registry.session.full(options[option])
     registry.sinks.append(Sink(given["name"], registry.here(), str(given["format"]), options))
 
 

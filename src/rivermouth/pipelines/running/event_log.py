@@ -74,7 +74,7 @@ class EventLog:
     def hear(self, event: QueryEvent) -> None:
         """Hands an event on, and keeps it for the table."""
         self._listener(event)
-        if isinstance(event, ev.BatchWritten):
+        if isinstance(event, ev.BatchWritten | ev.SinkWritten):
             self._counted.add(event.flow)
         for each in _described(event, counted=event.flow in self._counted):
             self._keep(each, event.flow, event.dataset)
@@ -231,7 +231,7 @@ def _described(event: QueryEvent, *, counted: bool) -> list[_Event]:
     match event:
         case ev.FlowStarted():
             return [progress("STARTING", "INFO"), progress("RUNNING", "INFO")]
-        case ev.BatchWritten():
+        case ev.BatchWritten() | ev.SinkWritten():
             late = f"Flow '{name}': {event.counts.late} rows came later than the watermark allows, and were dropped."
             figures = progress("RUNNING", "METRICS", **_figures(event.dataset, event.counts))
             return [figures, *([replace(progress("RUNNING", "WARN"), message=late)] if event.counts.late else [])]

@@ -27,7 +27,7 @@ from rivermouth.ports.internals.sessions import standing_in
 from rivermouth.ports.spark.worker_modules import worker_modules
 
 if TYPE_CHECKING:
-    from rivermouth.pipelines.graph import Node
+    from rivermouth.pipelines.names import TableName
     from rivermouth.pipelines.running.given import GivenSources
     from rivermouth.pipelines.running.pipeline import Pipeline
     from rivermouth.pipelines.spec import Dataset, Definitions
@@ -61,7 +61,7 @@ def loaded(
     *,
     writes: bool,
     given: GivenSources | None = None,
-    replaces: Callable[[Node, Dataset], bool],
+    clears: Callable[[TableName, Dataset], bool],
     redefine: Callable[[Loaded], None],
 ) -> Iterator[Loaded]:
     """The pipeline, ready to be run in the block: its modules can be imported and its names are known to Spark.
@@ -72,7 +72,7 @@ def loaded(
         writes: Whether its tables are made; else none is, and those that are missing are empty ones in a folder for
             temporary files.
         given: What a test gives in the place of sources, and of datasets.
-        replaces: Whether the update replaces all rows of a table.
+        clears: Whether the update removes all rows of a table before it writes some.
         redefine: Gives the misfits of the resolver the columns and partitions of their definitions.
 
     Raises:
@@ -89,7 +89,7 @@ def loaded(
             definitions = given.definitions(definitions, pipeline.names)
         definitions = with_known_properties(workspace.session, definitions)
         found = declared(definitions, pipeline.names)
-        resolver = Resolver(workspace, found, f"{folder}/tables", writes=writes, replaces=replaces)
+        resolver = Resolver(workspace, found, f"{folder}/tables", writes=writes, replaces=clears)
         graph = resolver.graph()
         if writes and resolver.misfits:
             redefine(Loaded(pipeline, workspace, definitions, found, resolver, graph))

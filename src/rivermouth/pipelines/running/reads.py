@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from rivermouth.pipelines.graph import Input
@@ -12,7 +10,7 @@ from rivermouth.pipelines.names import NO_USE
 from rivermouth.ports.internals import sessions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     from rivermouth.pipelines.names import TableName, Use
     from rivermouth.pipelines.spec import SourceLine
 
-NO_CONF: Final[Mapping[str, str]] = MappingProxyType({})
 _LOCAL_ROWS: Final = ("LocalRelation", "LogicalRDD", "ExternalRDD")
 
 
@@ -100,11 +97,9 @@ def each_once(inputs: list[Input]) -> tuple[Input, ...]:
     return tuple({(each.name, each.stream): each for each in inputs}.values())
 
 
-def in_own_session(evaluated: Evaluated, conf: Mapping[str, str] = NO_CONF) -> Evaluated:
-    """The same query in a session of its own, with these settings: they are not those of other flows."""
+def in_own_session(evaluated: Evaluated) -> Evaluated:
+    """The same query in a session of its own: settings of its commit do not change those of other flows."""
     own = sessions.cloned(evaluated.frame.sparkSession)
-    for name, value in conf.items():
-        own.conf.set(name, value)
     sessions.make_active(own)
     return replace(evaluated, frame=sessions.rehomed(evaluated.frame, own))
 

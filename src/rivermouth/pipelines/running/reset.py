@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rivermouth.domain.delta.table_transaction import TableTransaction
 from rivermouth.engine.query.query_events import Note
-from rivermouth.engine.query.query_table import has_never_had_rows, redefine
+from rivermouth.engine.query.query_table import redefine
 from rivermouth.errors import RefreshWouldLose, ResetNotAllowed
 from rivermouth.names import AUTO_CDC_DELETED, AUTO_CDC_ROWS
 from rivermouth.pipelines.running import load
@@ -44,14 +44,14 @@ def loaded_for(
 ) -> Iterator[Loaded]:
     """A pipeline loaded for an update with this selection; see ``load.loaded``.
 
-    Tables that do not fit their definitions get the columns and partitions of these, if the update clears them, if they
-    are views that it computes, or if they have never had rows.
+    Tables that do not fit their definitions get the columns and partitions of these, if the update clears them or
+    they have never had rows.
 
     Raises:
         RivermouthError: As ``load.loaded`` and ``to_clear``.
     """
-    replaces, redefine = partial(is_replaced, selection, pipeline.names), partial(redefine_tables, selection)
-    with load.loaded(pipeline, spark, writes=writes, given=given, replaces=replaces, redefine=redefine) as found:
+    clears, redefine = partial(is_cleared, selection, pipeline.names), partial(redefine_tables, selection)
+    with load.loaded(pipeline, spark, writes=writes, given=given, clears=clears, redefine=redefine) as found:
         yield found
 
 
@@ -135,15 +135,10 @@ def _allows_reset(dataset: Dataset) -> bool:
     return said.get(_RESET_ALLOWED, "true").lower() != "false"
 
 
-def is_replaced(selection: Selection, names: Names, node: Node, dataset: Dataset) -> bool:
-    """Whether an update replaces all rows of a table: by a full refresh, or because it can compute a view in full."""
-    full = {names.resolve(text) for text in selection.full_refresh}
-    if node.name in full or (selection.full_refresh_all and _allows_reset(dataset)):
-        return True
-    if node.kind != "materialized_view" or not _allows_reset(dataset):
-        return False
-    only = full | {names.resolve(text) for text in (*selection.refresh, *selection.reset_checkpoint)}
-    return not only or node.name in only
+def is_cleared(selection: Selection, names: Names, name: TableName, dataset: Dataset) -> bool:
+    """Whether a full refresh of an update removes the rows of a table."""
+    named = {names.resolve(text) for text in selection.full_refresh}
+    return name in named or (selection.full_refresh_all and _allows_reset(dataset))
 
 
 def redefine_tables(selection: Selection, loaded: Loaded) -> None:
@@ -161,7 +156,7 @@ def redefine_tables(selection: Selection, loaded: Loaded) -> None:
         table = loaded.resolver.misfits.get(node.name)
         if table is None:
             continue
-        if node.name in cleared or not has_never_had_rows(loaded.workspace.files_of_lake, table.location):
+        if node.name in cleared:
             clear(loaded, replace(node, location=table.location))
         redefine(loaded.workspace.session, table)
 

@@ -46,7 +46,7 @@ from rivermouth.pipelines.session import lake_tables
 from rivermouth.pipelines.session.dataset_conditions import with_conditions
 from rivermouth.pipelines.session.snapshot_functions import VERSION_TYPES, is_versioned, takes_version
 from rivermouth.pipelines.session.table_properties import stored
-from rivermouth.pipelines.sink_columns import check_file_mode, check_once, check_sink_columns
+from rivermouth.pipelines.sink_columns import check_file_mode, check_once, check_sink_columns, check_sink_table
 from rivermouth.pipelines.spec import VIEWS, AutoCdc, Dataset, PythonQuery
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.stand_in import create_stand_in
@@ -71,7 +71,7 @@ class Resolver:
         declared: What the pipeline's files define.
         stand_ins: A folder for empty tables in the place of those that cannot be read.
         writes: Whether tables are made and changed.
-        replaces: Whether the update replaces all rows of a table.
+        replaces: Whether the update removes all rows of a table before it writes some.
 
     Attributes:
         misfits: Tables that do not fit their definitions, and will get them: they have no row, or will have none. In
@@ -85,7 +85,7 @@ class Resolver:
         stand_ins: str,
         *,
         writes: bool,
-        replaces: Callable[[Node, Dataset], bool] = lambda _node, _dataset: False,
+        replaces: Callable[[TableName, Dataset], bool] = lambda _name, _dataset: False,
     ) -> None:
         self.workspace = workspace
         self.declared = declared
@@ -168,6 +168,7 @@ class Resolver:
     def _sink(self, name: TableName) -> Node:
         sink, flows = self.declared.sinks[name.table], self.declared.flows[name]
         found = [self._kept(name, flow, self.workspace.evaluate(flow.query, sink.name, flow.at)) for flow in flows]
+        check_sink_table(sink, self.workspace.names, self.declared.datasets)
         for flow, each in zip(flows, found, strict=True):
             if each.decoded:
                 detail = f"sink {sink.name} has no dead letters, and its query decodes records"
@@ -323,7 +324,7 @@ class Resolver:
         session, files, table = self.workspace.session, self.workspace.files_of_lake, self.table_of(node)
         is_there = delta_table.exists(files, table.location)
         try:
-            if is_there and self._replaces(node, dataset) and has_other_columns(session, table):
+            if is_there and self._replaces(node.name, dataset) and has_other_columns(session, table):
                 self.misfits[node.name] = table
             elif self._writes:
                 with self.workspace.errors(dataset.at, table.dataset):
@@ -333,7 +334,7 @@ class Resolver:
                 changes(table_state(session, table.location), table)
                 return node
         except (TableSchemaChanged, TablePartitionsChanged):
-            if not (self._replaces(node, dataset) or has_never_had_rows(files, table.location)):
+            if not (self._replaces(node.name, dataset) or has_never_had_rows(files, table.location)):
                 raise
             self.misfits[node.name] = table
         # A number, because a name may have characters that no folder can have.

@@ -125,9 +125,14 @@ class Update:
         Returns:
             An outcome for each table and sink, in the order of the graph. One that failed did not stop others, but for
             those that read it.
+
+        Raises:
+            DefinitionInvalid: A flow is to be tried again, and how often is no number. Nothing was refreshed.
         """
         nodes = [node for node in self.loaded.graph.nodes if node.kind != "view"]
         nodes = [node for node in nodes if chosen is None or node.name in chosen]
+        for flow in (flow for node in nodes for flow in node.flows):
+            retries(self.loaded, flow)
         outcomes: dict[TableName, DatasetOutcome] = {}
         waiting, running = list(nodes), dict[Future[DatasetOutcome], "Node"]()
         names = {node.name for node in nodes}
@@ -240,19 +245,20 @@ class Update:
         Returns:
             What all tries have done, and why the last one failed.
         """
-        before, failures = NO_COUNTS, 0
+        before, failures, most = NO_COUNTS, 0, retries(self.loaded, flow)
         while True:
             tried = _Try(self)
             try:
-                most = retries(self.loaded, flow)
                 register_dataset(self.loaded, node)
                 done = refresh_node(self.loaded, node, flow, tried.hooks)
                 return replace(done, counts=before + done.counts), None
             except RivermouthError as error:
                 found, failures, before = error.located(str(flow.at)), failures + 1, before + tried.counts
-                if not may_pass(found) or failures > most or self.stopping.is_set():
+                if failures > most or self.stopping.is_set() or not may_pass(found):
                     return Done(before), found
                 self._pause(self._shown(node), flow, found, failures)
+                if self.stopping.is_set():
+                    return Done(before), found
 
     def _pause(self, shown: str, flow: FlowNode, error: RivermouthError, failures: int) -> None:
         """Waits before a flow is tried again, longer after each failure."""
@@ -269,7 +275,7 @@ class Update:
 
 def interval(loaded: Loaded, flow: FlowNode) -> float:
     """How often a flow looks for rows, in seconds: ``pipelines.trigger.interval`` of the flow, then of the pipeline."""
-    said = flow.query.conf.get(_INTERVAL) or loaded.pipeline.configuration.get(_INTERVAL)
+    said = _setting(loaded, flow, _INTERVAL)
     return float(str(duration_s(said))) if said else _DEFAULT_INTERVAL_S
 
 
@@ -279,11 +285,17 @@ def retries(loaded: Loaded, flow: FlowNode) -> int:
     Raises:
         DefinitionInvalid: It is no number.
     """
-    said = flow.query.conf.get(_RETRIES) or loaded.pipeline.configuration.get(_RETRIES) or "0"
+    said = _setting(loaded, flow, _RETRIES) or "0"
     if not said.isdecimal():
         detail = f"{_RETRIES} is {said!r}, and no number"
         raise DefinitionInvalid(at=str(flow.at), definition=f"flow {flow.name}", detail=detail, fix=f"{_RETRIES}: 2")
     return int(said)
+
+
+def _setting(loaded: Loaded, flow: FlowNode, name: str) -> str | None:
+    """The value of a flow's setting, or of the pipeline's, in any letter case."""
+    both = {**loaded.pipeline.configuration, **flow.query.conf}
+    return next((value for key, value in reversed(both.items()) if key.lower() == name.lower()), None)
 
 
 def may_pass(error: RivermouthError) -> bool:

@@ -26,7 +26,7 @@ from rivermouth.pipelines.files.options import notes_of
 from rivermouth.pipelines.files.planning import FileSite
 from rivermouth.pipelines.files.sources import read_files, stream_files
 from rivermouth.pipelines.graph import Declared, Input, Node
-from rivermouth.pipelines.names import TableName, parted
+from rivermouth.pipelines.names import TableName, Use, parted
 from rivermouth.pipelines.python.files import user_line
 from rivermouth.pipelines.python.registry import Reader, Registry, collecting
 from rivermouth.pipelines.running.pipeline import file_name
@@ -213,31 +213,42 @@ class Workspace(Reader):
 
     def table(self, name: str, *, stream: bool, options: Mapping[str, str]) -> DataFrame | None:
         """See ``Catalogue``."""
-        return self._table(name, self._meant(parted(name)), stream=stream, options=options)
+        return self._table(name, parted(name) or (), stream=stream, options=options)
 
     def table_of_parts(self, parts: tuple[str, ...], *, stream: bool, options: Mapping[str, str]) -> DataFrame | None:
         """As ``table``, of the parts of a name in SQL."""
-        return self._table(".".join(parts), self._meant(parts), stream=stream, options=options)
+        return self._table(".".join(parts), parts, stream=stream, options=options)
 
-    def _meant(self, parts: tuple[str, ...] | None) -> TableName | None:
-        use = self._reads[-1].use if self._reads else self.registry.session.use
-        declared = None if self.nodes is None else self.nodes.declared
-        if parts is None or declared is None:
-            return None if parts is None else self.names.of_parts(parts, use)
-        return declared.meant(self.names, parts, use)
+    def _meant(self, parts: tuple[str, ...]) -> TableName | None:
+        if not parts or self.nodes is None:
+            return self.names.of_parts(parts, self._use) if parts else None
+        return self.nodes.declared.meant(self.names, parts, self._use)
+
+    @property
+    def _use(self) -> Use:
+        return self._reads[-1].use if self._reads else self.registry.session.use
 
     def _table(
-        self, text: str, name: TableName | None, *, stream: bool, options: Mapping[str, str]
+        self, text: str, parts: tuple[str, ...], *, stream: bool, options: Mapping[str, str]
     ) -> DataFrame | None:
-        location = None if self._given is None else self._given.table(text, name)
+        name = self._meant(parts)
+        location = None if self._given is None else self._given_table(self._given, text, parts, name)
         if location is None:
             return self.table_named(name, stream=stream, options=options)
         self.note(Input(str(name or text), stream, inside=False, location=location))
         return self._delta(location, stream=stream, options=options)
 
+    def _given_table(
+        self, given: GivenSources, text: str, parts: tuple[str, ...], name: TableName | None
+    ) -> str | None:
+        """The table that a test gives; a dataset in whose place it is given is not declared any more."""
+        is_declared = self.nodes is not None and name in self.nodes.declared.datasets
+        others = () if is_declared or not parts else self.names.spellings(parts, self._use)
+        return next(filter(None, (given.table(text, each) for each in (name, *others))), None)
+
     def has_table(self, name: str) -> bool:
         """See ``Catalogue``."""
-        found = self._meant(parted(name))
+        found = self._meant(parted(name) or ())
         dataset = None if found is None or self.nodes is None else self.nodes.declared.datasets.get(found)
         if found is None or (dataset is not None and dataset.kind in VIEWS):
             return dataset is not None

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from rivermouth.pipelines.files.paths import resolved
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
 _S3: Final = re.compile(r"\bs3[an]?://[^\s'\"`,)]*", re.IGNORECASE)
-_COMMENT: Final = re.compile(r"^\s*(?:--|#(?!\s*MAGIC)).*$", re.MULTILINE)
+_COMMENT: Final = re.compile(r"^\s*(?:--|#)(?!\s*MAGIC).*$", re.MULTILINE)
 
 
 def stores(values: Iterable[str], files: Iterable[Path], paths: Mapping[str, str]) -> frozenset[str]:
@@ -23,4 +25,4 @@ def stores(values: Iterable[str], files: Iterable[Path], paths: Mapping[str, str
     """
     texts = (_COMMENT.sub("", each.read_text("utf-8", errors="replace")) for each in files if each.is_file())
     found = (address[0] for text in (*values, *texts) for address in _S3.finditer(text))
-    return frozenset("s3a://" for each in found if not each.startswith(tuple(paths)))
+    return frozenset("s3a://" for each in found if resolved(each, paths).startswith("s3a://"))

@@ -1,4 +1,4 @@
--- A pipeline over the tables of the flows. `rivermouth run` refreshes its tables behind them.
+-- A pipeline over the tables of the flows. `rivermouth run` refreshes its tables after theirs.
 
 CREATE OR REFRESH STREAMING TABLE gold.failed_lookups (
   CONSTRAINT has_name EXPECT (query IS NOT NULL) ON VIOLATION DROP ROW

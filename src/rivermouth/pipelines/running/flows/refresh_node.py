@@ -24,6 +24,7 @@ from rivermouth.pipelines.running.flows.views import view_of
 from rivermouth.pipelines.running.output_modes import output_mode
 from rivermouth.pipelines.running.reads import in_own_session
 from rivermouth.pipelines.running.resolve import sequence_type
+from rivermouth.ports.internals import sessions
 from rivermouth.ports.spark.local_frames import no_rows
 
 if TYPE_CHECKING:
@@ -87,12 +88,12 @@ def refresh_node(
     if flow.kind == "auto_cdc_from_snapshot":
         return Done(run_snapshots(loaded, node, flow, context))
     evaluated = evaluated_flow(loaded, node, flow)
-    if not evaluated.frame.isStreaming or _has_settings(flow):
-        evaluated = in_own_session(evaluated, flow.query.conf)
     if node.kind == "sink":
         work = sinks.SinkWork(loaded, node, flow, evaluated, context, hooks.stopping, interval_s)
         with named_if_missing(loaded, flow, evaluated.inputs):
             return Done(*sinks.run_sink(work))
+    if not evaluated.frame.isStreaming:
+        evaluated = in_own_session(evaluated)
     run = opened(loaded, context, evaluated.frame)
     run.stopping, run.views, run.decoded = hooks.stopping, evaluated.views, evaluated.decoded
     if run.entry.kind == "cleared":  # what others added while the table was being emptied
@@ -111,14 +112,9 @@ def refresh_node(
     batch = _batch(loaded, node, flow, evaluated, run)
     mode = output_mode(flow, evaluated.frame, is_alone=len(node.flows) == 1)
     run.replaces = mode == "complete"
-    with named_if_missing(loaded, flow, evaluated.inputs):
+    with sessions.settings(workspace.session, flow.query.conf), named_if_missing(loaded, flow, evaluated.inputs):
         late = run_query(evaluated.frame, run, batch, interval_s=interval_s, output_mode=mode)
     return Done(run.counts, late)
-
-
-def _has_settings(flow: FlowNode) -> bool:
-    """Whether a flow has settings of Spark of its own."""
-    return any(not name.lower().startswith("pipelines.") for name in flow.query.conf)
 
 
 def _batch(loaded: Loaded, node: Node, flow: FlowNode, evaluated: Evaluated, run: QueryRun) -> Batch:

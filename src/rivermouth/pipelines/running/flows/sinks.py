@@ -19,7 +19,9 @@ from rivermouth.pipelines.running.flows.flow_runs import context_of, fingerprint
 from rivermouth.pipelines.running.flows.notifying import is_notifying, notifying
 from rivermouth.pipelines.running.flows.static_tables import static_tables
 from rivermouth.pipelines.running.output_modes import sink_output_mode
-from rivermouth.pipelines.sink_columns import TABLE_NAME, table_of
+from rivermouth.pipelines.sink_columns import table_of
+from rivermouth.pipelines.spec import TABLE_NAME
+from rivermouth.ports.internals import sessions
 from rivermouth.ports.internals.query_plans import keeps_state
 from rivermouth.ports.kafka.kafka_transactions import SinkCluster, SinkNames
 from rivermouth.ports.lake.query_checkpoint import QueryCheckpoint
@@ -127,7 +129,7 @@ def _sink(work: SinkWork) -> Sink:
 
 
 def _delivered(work: SinkWork, sink: Sink, delivery: Delivery, mode: str) -> tuple[QueryCounts, int]:
-    frame = work.evaluated.frame
+    workspace, frame = work.loaded.workspace, work.evaluated.frame
     run = opened(work.context, delivery)
     run.stopping, run.views = work.stopping, work.evaluated.views
     run.fingerprint, run.stateful = fingerprint_of(frame), keeps_state(frame)
@@ -138,7 +140,8 @@ def _delivered(work: SinkWork, sink: Sink, delivery: Delivery, mode: str) -> tup
     if not frame.isStreaming:
         run_batch(frame, 0, ("{}",), run, batch)
         return run.counts, 0
-    late = run_query(frame, run, batch, interval_s=work.interval_s, output_mode=mode)
+    with sessions.settings(workspace.session, work.flow.query.conf):
+        late = run_query(frame, run, batch, interval_s=work.interval_s, output_mode=mode)
     if work.flow.once and not run.stopping.is_set():
         delivery.begin()
         delivery.commit(run.entry.after_end().to_json())
