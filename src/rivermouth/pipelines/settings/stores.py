@@ -25,4 +25,4 @@ def stores(values: Iterable[str], files: Iterable[Path], paths: Mapping[str, str
     """
     texts = (_COMMENT.sub("", each.read_text("utf-8", errors="replace")) for each in files if each.is_file())
     found = (address[0] for text in (*values, *texts) for address in _S3.finditer(text))
-    return frozenset("s3a://" for each in found if resolved(each, paths).startswith("s3a://"))
+    return frozenset("s3a://" for each in found if resolved(each, paths).lower().startswith("s3a://"))
