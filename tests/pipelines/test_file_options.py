@@ -129,6 +129,11 @@ def test_the_texts_of_refused_options():
         "one; nothing was read\n"
         "  at: a.py:3\n  hint: set it to one of avro, binaryFile, csv, json, orc, parquet, text, xml"
     )
+    assert refusal({"format": "json", "allowOverwrites": "true"}) == (
+        "[FILE_OPTION_REFUSED] option allowOverwrites cannot be honoured: a file that was read is not read again when "
+        "it is overwritten; nothing was read\n"
+        "  at: a.py:3\n  hint: write each new version under a name of its own"
+    )
 
 
 def test_limits_and_cleaning_that_spark_does_not_have_are_named():
