@@ -354,7 +354,7 @@ def test_a_source_on_s3(spark, bucket, folder):
     path = resolved("/Volumes/main/raw/a", site.paths)
     frame = stream_files(spark, path, {"format": "json", "inferColumnTypes": "true"}, schema=None, site=site)
     assert folder.run(frame) == [{"id": 1}]
-    again = stream_files(spark, resolved(place.replace("s3a:", "s3:")), {"format": "json"}, schema=None, site=site)
+    again = stream_files(spark, resolved(place.replace("s3a:", "s3:"), {}), {"format": "json"}, schema=None, site=site)
     assert folder.run(again, checkpoint="two") == [{"id": "1"}]
     typed = stream_files(spark, place.replace("/in", "/typed"), {"format": "parquet"}, schema=None, site=site)
     assert folder.run(typed, checkpoint="three")[0]["name"] == "x"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
 from rivermouth.errors import FilePathUnmapped, FileSourceMissing
@@ -13,10 +12,9 @@ from rivermouth.errors import FilePathUnmapped, FileSourceMissing
 _DATABRICKS: Final = re.compile(r"(dbfs:/|/dbfs/|/Volumes/|/mnt/|/FileStore/|/databricks-datasets/)")
 _DBFS: Final = re.compile(r"\Adbfs:/*")
 _S3: Final = re.compile(r"s3n?://", re.IGNORECASE)
-_NO_PATHS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-def resolved(path: str, paths: Mapping[str, str] = _NO_PATHS, at: str | None = None) -> str:
+def resolved(path: str, paths: Mapping[str, str], at: str | None = None) -> str:
     """The path that Spark can look for.
 
     Args:
@@ -31,7 +29,7 @@ def resolved(path: str, paths: Mapping[str, str] = _NO_PATHS, at: str | None = N
     path = path.strip()
     found = _mapped(path, paths)
     if found is None and path.startswith("dbfs:"):
-        raise FilePathUnmapped(at=at, path=path, prefix=_prefix(path))
+        raise _unmapped(path, at)
     return _s3(found or path)
 
 
@@ -40,26 +38,22 @@ def missing(path: str, at: str | None) -> FilePathUnmapped | FileSourceMissing:
 
     A path below a folder that this machine has, such as ``/mnt/data``, is one of this machine.
     """
-    if _DATABRICKS.match(path) is None or (_is_named(path) and Path(_prefix(path)).exists()):
-        return FileSourceMissing(at=at, path=path)
-    return FilePathUnmapped(at=at, path=path, prefix=_prefix(path))
+    begin, first = _first_folder(path)
+    is_local = not begin or (first and Path(begin + first).exists())
+    return FileSourceMissing(at=at, path=path) if is_local else _unmapped(path, at)
 
 
-def _is_named(path: str) -> bool:
-    """Whether the folder below the place that Databricks has is written without wildcards."""
-    return _prefix(path).count("/") > _beginning(path).rstrip("/").count("/")
+def _unmapped(path: str, at: str | None) -> FilePathUnmapped:
+    begin, first = _first_folder(path)
+    return FilePathUnmapped(at=at, path=path, prefix=(begin + first).rstrip("/"))
 
 
-def _beginning(path: str) -> str:
+def _first_folder(path: str) -> tuple[str, str]:
+    """The place that a path of Databricks begins with, and its first folder there if that has no wildcards."""
     found = _DATABRICKS.match(path)
-    return "" if found is None else found[1]
-
-
-def _prefix(path: str) -> str:
-    """The prefix of a path of Databricks that a setting can have: the place, and the first folder there."""
-    begin = _beginning(path)
+    begin = "" if found is None else found[1]
     first = path[len(begin) :].lstrip("/").split("/")[0]
-    return begin + first if first and not re.search(r"[*?\[{]", first) else begin.rstrip("/")
+    return begin, "" if re.search(r"[*?\[{]", first) else first
 
 
 def _mapped(path: str, paths: Mapping[str, str]) -> str | None:
