@@ -237,6 +237,18 @@ RUN: tuple[Item, ...] = (
         {"used.r32b": ("n", [(3,)]), "used.r32c": ("id", IDS)},
     ),
     Item(
+        "D",
+        "`spark.catalog.setCurrentCatalog()`, `spark.catalog.setCurrentDatabase()`",
+        _dp(
+            "old = spark.catalog.currentDatabase()\n"
+            'spark.catalog.setCurrentCatalog("main")\nspark.catalog.setCurrentDatabase("current")\n'
+            '@dp.materialized_view\ndef r32d():\n    return spark.sql("SELECT count(*) AS n FROM LIVE.base")\n'
+            "spark.catalog.setCurrentDatabase(old)\n"
+            '@dp.materialized_view\ndef r32e():\n    return spark.table("current.r32d")\n'
+        ),
+        {"current.r32d": ("n", [(3,)]), "r32e": ("n", [(3,)])},
+    ),
+    Item(
         "C",
         "`spark.sql()`",
         _dp('@dp.materialized_view\ndef r32():\n    return spark.sql("SELECT count(*) AS n FROM LIVE.base")\n'),

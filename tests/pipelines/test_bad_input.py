@@ -202,6 +202,15 @@ CASES = {
             '  hint: configuration: {"rivermouth.paths./Volumes/main": /the/folder}'
         ),
     ),
+    "a table at a path of Databricks without a folder": (
+        "@dp.table(path='/mnt/lake/a')\ndef a():\n    return spark.readStream.format('rate').load()\n",
+        (
+            "[FILE_PATH_UNMAPPED] /mnt/lake/a is a path of Databricks, and no setting gives a folder for it; "
+            "nothing was written\n"
+            "  at: src/a.py:2\n"
+            '  hint: configuration: {"rivermouth.paths./mnt/lake": /the/folder}'
+        ),
+    ),
     "a folder that is missing": (
         "@dp.materialized_view\ndef a():\n    return spark.read.csv('/no/such/folder')\n",
         (

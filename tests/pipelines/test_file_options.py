@@ -20,7 +20,7 @@ from rivermouth.pipelines.files.detection import format_of
 from rivermouth.pipelines.files.inference import sampled
 from rivermouth.pipelines.files.listing import File
 from rivermouth.pipelines.files.options import notes_of, parse
-from rivermouth.pipelines.files.paths import missing, resolved
+from rivermouth.pipelines.files.paths import missing, resolved, written
 
 
 def options(given, *, has_schema=False, infers_types=False):
@@ -220,6 +220,10 @@ def test_paths_of_databricks_are_mapped_or_named(monkeypatch):
     with pytest.raises(FilePathUnmapped) as raised:
         resolved("dbfs:/other/raw", paths, "a.py:3")
     assert str(raised.value) == said.format("dbfs:/other")
+    with pytest.raises(FilePathUnmapped) as raised:
+        written("/mnt/other/raw", paths, "a.py:3")
+    assert str(raised.value) == said.format("/mnt/other").replace("read", "written")
+    assert written("/mnt/in/a", paths) == "/in/a"
     for path in ("/mnt/x", "/mnt/*/x", "/databricks-datasets/y", "/FileStore/z"):
         assert isinstance(missing(path, None), FilePathUnmapped)
     # Folders of this machine: a path below them is no path of Databricks.

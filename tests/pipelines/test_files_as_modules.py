@@ -81,6 +81,35 @@ def test_names_of_notebooks_are_imported_too_and_packages_beside_the_file_are_fo
     assert not {each for each in set(sys.modules) - before if each.startswith(("databricks", "pyspark.dbutils"))}
 
 
+def test_modules_of_the_working_folder_are_found_after_all_others(tmp_path):
+    """Its packages need no ``__init__.py``; what is installed, or beside the file, is not hidden."""
+    for name, text in {
+        "work/json.py": "X = 'ours'",
+        "work/beside_it.py": "X = 'of the working folder'",
+        "work/utilities/words.py": "X = 'words'\n\ndef get():\n    return X\n",
+        "work/utilities/more/deep.py": "from utilities import words\nX = words.X + ' deep'",
+        "work/files/beside_it.py": "X = 'beside'",
+        "work/files/code.py": "import json\nfrom beside_it import X\nfrom utilities.more.deep import X as deep\n"
+        "from utilities import words\nimport only_here\nprint((hasattr(json, 'X'), X, deep, words.get, only_here.X))\n",
+        "work/only_here.py": "X = 1",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    work, file, found = tmp_path / "work", tmp_path / "work/files/code.py", []
+    names, before = {"spark": None, "print": found.append}, set(sys.modules)
+    with importing(file.parent, [file], work) as folders, importable({}):
+        shared = []
+        folders.share(shared.append)
+        Evaluation(tmp_path, names, {}, Registry(tmp_path)).evaluate([file])
+        # Workers hear of it before the first module is loaded.
+        assert [work in each for each in shared] == [False, True]
+        sent = cloudpickle.dumps(found[0][3])
+    assert found[0][:3] == (False, "beside", "words deep")
+    assert found[0][4] == 1
+    assert not [each for each in set(sys.modules) - before if each.startswith(("utilities", "only_here"))]
+    assert cloudpickle.loads(sent)() == "words"
+
+
 @pytest.mark.parametrize("known", [False, True])
 def test_modules_are_read_again_by_the_next_run(tmp_path, monkeypatch, known):
     """Also where the folder was known before: test runners add it."""
@@ -98,7 +127,7 @@ def test_modules_are_read_again_by_the_next_run(tmp_path, monkeypatch, known):
             module = sys.modules["beside"]
             assert module.__reduce__() == (importlib.import_module, ("beside",))
             sent = cloudpickle.dumps(module.get)
-            assert folders()[0] == tmp_path
+            assert folders.all()[0] == tmp_path
         assert "beside" not in sys.modules
         # A worker that has no such module.
         (tmp_path / "beside.py").unlink()

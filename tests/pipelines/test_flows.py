@@ -70,6 +70,15 @@ def test_flows_of_all_kinds_do_their_work(folder, monkeypatch):
     folder.feed("in/south/2.json", {"id": 4})
     assert folder.run(refresh=("orders",))["orders"].counts.written == 1
     assert folder.rows("default.orders") == [(1, "north"), (100, "past"), (2, "north"), (3, "south"), (4, "south")]
+    planned = folder.plan(reset_checkpoint=("orders_north",))["orders"].flows
+    assert {each.flow: each.action for each in planned} == {
+        "orders_north": "read again",
+        "orders_south": "continue",
+        "backfill": "nothing",
+    }
+    assert set(folder.run(reset_checkpoint=("orders_north",))) == {"orders"}
+    again = [(1, "north"), (1, "north"), (100, "past"), (2, "north"), (2, "north"), (3, "south"), (4, "south")]
+    assert folder.rows("default.orders") == again
 
 
 @pytest.mark.long

@@ -4,15 +4,24 @@ import inspect
 
 import pytest
 
-from rivermouth.pipelines.session import pipeline_session
+from rivermouth.pipelines.session import flow_settings, pipeline_session
 
-CLASSES = ("PipelineSession", "_Settings", "_Catalog", "_BatchReader", "_StreamReader")
+CLASSES = {
+    each.__name__: each
+    for each in (
+        pipeline_session.PipelineSession,
+        flow_settings.Settings,
+        pipeline_session._Catalog,
+        pipeline_session._BatchReader,
+        pipeline_session._StreamReader,
+    )
+}
 NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_it_takes_what_sparks_own_takes(name):
-    kind = getattr(pipeline_session, name)
+    kind = CLASSES[name]
     methods = [
         (each, getattr(base, each))
         for each in vars(kind)

@@ -90,6 +90,29 @@ def assert_first_run(numbers):
     assert letters == [("bronze", ["small", "not_four"], "open", {"id": 4, "name": None})]
 
 
+def assert_lineage(details):
+    """The log has what each flow reads and writes, and what each dataset is."""
+    found = [each["flow_definition"] for each in details if "flow_definition" in each]
+    flows = {each["output_dataset"]: each for each in found}
+    assert {name: (each["input_datasets"], each["flow_type"]) for name, each in flows.items()} == {
+        "bronze": ([], "APPEND"),
+        "doubled": (["bronze"], "VIEW"),
+        "silver": (["doubled"], "APPEND"),
+        "totals": (["silver"], "MATERIALIZED_VIEW"),
+        "gold.named": (["bronze"], "APPEND"),
+    }
+    assert flows["totals"]["schema"] == [
+        {"name": "name", "data_type": "string"},
+        {"name": "total", "data_type": "bigint"},
+    ]
+    kinds = [each["dataset_definition"] for each in details if "dataset_definition" in each]
+    assert {each["dataset_name"]: (each["dataset_type"], each["num_flows"]) for each in kinds} == {
+        **dict.fromkeys(["bronze", "silver", "gold.named"], ("STREAMING_TABLE", 1)),
+        "doubled": ("VIEW", 1),
+        "totals": ("MATERIALIZED_VIEW", 1),
+    }
+
+
 def assert_nothing_new(numbers, *, written, small):
     """Nothing is written, no query over tables is started, the view is not computed; the log has what was before."""
     found = numbers.run()
@@ -107,6 +130,7 @@ def assert_nothing_new(numbers, *, written, small):
     assert ("update_progress", "INFO") in {each[:2] for each in log}
     assert ("flow_progress", "METRICS", "Flow 'bronze' is RUNNING.") in log
     details = [json.loads(text) for (text,) in numbers.rows("_rivermouth/pipelines/shop/event_log", "details")]
+    assert_lineage([each for each in details if {"flow_definition", "dataset_definition"} & set(each)])
     figures = [each["flow_progress"] for each in details if "metrics" in each.get("flow_progress", {})]
     assert sum(each["metrics"]["num_output_rows"] for each in figures) == written
     found = [part for each in figures for part in each["data_quality"]["expectations"] if part["name"] == "small"]

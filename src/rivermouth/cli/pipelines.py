@@ -80,7 +80,7 @@ def with_selection(command: Command) -> Command:
 
     for option in (
         click.option("--accept-data-loss", is_flag=True, help="Clear also rows that the sources no longer have."),
-        click.option("--reset-checkpoint", metavar="TABLES", help="Read their sources again; their rows stay."),
+        click.option("--reset-checkpoint", metavar="NAMES", help="Read sources of tables or flows again; rows stay."),
         click.option("--full-refresh-all", is_flag=True, help="Clear all tables of the pipeline, and fill them again."),
         click.option("--full-refresh", metavar="TABLES", help="Clear these tables, and fill them again: A,B."),
         click.option("--refresh", metavar="TABLES", help="Refresh these tables of the pipeline alone: A,B."),

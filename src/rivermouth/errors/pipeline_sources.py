@@ -33,7 +33,7 @@ class FilePathUnmapped(RivermouthError):
     """A path that only Databricks knows, and no folder is given for it."""
 
     code = "FILE_PATH_UNMAPPED"
-    what = "{path} is a path of Databricks, and no setting gives a folder for it; nothing was read"
+    what = "{path} is a path of Databricks, and no setting gives a folder for it; nothing was {done}"
     hint = 'configuration: {{"rivermouth.paths.{prefix}": /the/folder}}'
 
 

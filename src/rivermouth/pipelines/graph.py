@@ -26,30 +26,6 @@ NodeKind = Literal["streaming_table", "materialized_view", "view", "sink"]
 
 
 @dataclass(frozen=True, slots=True)
-class FlowNode:
-    """A flow of the graph: a query into a dataset or sink.
-
-    Attributes:
-        name: Unique in the pipeline.
-        kind: ``append``, ``update``, ``auto_cdc``, ``auto_cdc_from_snapshot``; ``refresh`` of a materialized view, and
-            ``view`` of a view.
-        query: What it reads.
-        at: Where it is defined.
-        once: Whether it is run once for ever.
-        cdc: What an AUTO CDC flow makes of its changes.
-        keys: Of an ``update`` flow into a table the columns by which a row replaces another one.
-    """
-
-    name: str
-    kind: FlowKind | Literal["refresh", "view"]
-    query: Query
-    at: SourceLine
-    once: bool = False
-    cdc: AutoCdc | None = None
-    keys: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Input:
     """What a query reads.
 
@@ -66,6 +42,32 @@ class Input:
     inside: bool
     location: str | None = None
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FlowNode:
+    """A flow of the graph: a query into a dataset or sink.
+
+    Attributes:
+        name: Unique in the pipeline.
+        kind: ``append``, ``update``, ``auto_cdc``, ``auto_cdc_from_snapshot``; ``refresh`` of a materialized view, and
+            ``view`` of a view.
+        query: What it reads.
+        at: Where it is defined.
+        once: Whether it is run once for ever.
+        cdc: What an AUTO CDC flow makes of its changes.
+        keys: Of an ``update`` flow into a table the columns by which a row replaces another one.
+        inputs: What its query reads, as it was evaluated for the graph.
+    """
+
+    name: str
+    kind: FlowKind | Literal["refresh", "view"]
+    query: Query
+    at: SourceLine
+    once: bool = False
+    cdc: AutoCdc | None = None
+    keys: tuple[str, ...] = ()
+    inputs: tuple[Input, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +148,10 @@ class Graph:
     def node(self, name: TableName) -> Node | None:
         """The node of that name; None where there is none."""
         return next((each for each in self.nodes if each.name == name), None)
+
+    def shown(self, node: Node) -> str:
+        """What a dataset or sink is called."""
+        return node.name.table if node.kind == "sink" else self.names.shown(node.name)
 
     def read_node(self, read: Input) -> Node | None:
         """The node that a query reads; None of what the pipeline does not make."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rivermouth.pipelines.graph import Graph, Node
+    from rivermouth.pipelines.graph import Graph
 
 _WIDTH, _HEIGHT, _GAP = 200, 36, 64
 _LONGEST: Final = 26
@@ -30,7 +30,7 @@ def mermaid(graph: Graph) -> str:
     }
     numbers: dict[str, str] = {}
     for node in graph.nodes:
-        name, (opening, closing) = _shown(graph, node), shapes[node.kind]
+        name, (opening, closing) = graph.shown(node), shapes[node.kind]
         numbers[name] = f"n{len(numbers)}"
         lines.append(f'  {numbers[name]}{opening}"{name}"{closing}')
     for node in graph.nodes:
@@ -39,12 +39,8 @@ def mermaid(graph: Graph) -> str:
                 numbers[each.name] = f"n{len(numbers)}"
                 lines.append(f'  {numbers[each.name]}{{{{"{each.name}"}}}}')
             arrow = "-->" if each.stream else "-.->"
-            lines.append(f"  {numbers[each.name]} {arrow} {numbers[_shown(graph, node)]}")
+            lines.append(f"  {numbers[each.name]} {arrow} {numbers[graph.shown(node)]}")
     return "\n".join(lines)
-
-
-def _shown(graph: Graph, node: Node) -> str:
-    return node.name.table if node.kind == "sink" else graph.names.shown(node.name)
 
 
 def svg(graph: Graph) -> str:
@@ -68,7 +64,7 @@ def svg(graph: Graph) -> str:
 def _arrows(graph: Graph, place: Mapping[str, tuple[int, int]]) -> str:
     arrows = []
     for node in graph.nodes:
-        end, y2 = place[_shown(graph, node)]
+        end, y2 = place[graph.shown(node)]
         for each in node.inputs:
             x1, y1 = place[each.name]
             dash = "" if each.stream else ' stroke-dasharray="4 3"'
@@ -81,7 +77,7 @@ def _arrows(graph: Graph, place: Mapping[str, tuple[int, int]]) -> str:
 
 
 def _boxes(graph: Graph, place: Mapping[str, tuple[int, int]]) -> str:
-    kinds = {_shown(graph, node): node.kind for node in graph.nodes}
+    kinds = {graph.shown(node): node.kind for node in graph.nodes}
     boxes = []
     for name, (x, y) in place.items():
         fill = _FILLS.get(kinds.get(name, ""), "#ffffff")
@@ -99,5 +95,5 @@ def _depths(graph: Graph) -> dict[str, int]:
     for node in graph.nodes:  # behind what they read
         for each in node.inputs:
             depth.setdefault(each.name, 0)
-        depth[_shown(graph, node)] = 1 + max((depth[each.name] for each in node.inputs), default=-1)
+        depth[graph.shown(node)] = 1 + max((depth[each.name] for each in node.inputs), default=-1)
     return depth

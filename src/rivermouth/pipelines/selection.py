@@ -11,7 +11,7 @@ from rivermouth.names import did_you_mean
 from rivermouth.pipelines.graph import sink_name
 
 if TYPE_CHECKING:
-    from rivermouth.pipelines.graph import Graph
+    from rivermouth.pipelines.graph import FlowNode, Graph, Node
     from rivermouth.pipelines.names import TableName
 
 
@@ -23,7 +23,8 @@ class Selection:
         refresh: Brought up to date, and no others.
         full_refresh: Cleared, and filled from the beginning.
         full_refresh_all: Whether all datasets are that may be.
-        reset_checkpoint: Their sources are read from the beginning; the rows that are there stay.
+        reset_checkpoint: Tables, sinks or flows. Their sources are read from the beginning; the rows that are there
+            stay.
         accepts_loss: Whether rows may be cleared that the sources no longer have.
     """
 
@@ -40,15 +41,45 @@ def chosen_names(graph: Graph, pipeline: str, wanted: Collection[str], *, sinks:
     Raises:
         DatasetNotInPipeline: The pipeline defines none of one of these names.
     """
-    names, found = graph.names, set["TableName"]()
+    found = set["TableName"]()
     for text in wanted:
-        name = names.resolve(text)
-        node = graph.node(name) if name is not None else None
-        if sinks and node is None:
-            node = graph.node(sink_name(text))
-        if node is None or not (node.is_table or node.kind == "sink"):
-            known = [names.shown(each.name) for each in graph.nodes if each.is_table]
-            known += [each.name.table for each in graph.nodes if sinks and each.kind == "sink"]
+        node = _chosen(graph, text, sinks=sinks)
+        if node is None:
+            known = _known(graph, sinks=sinks)
             raise DatasetNotInPipeline(name=text, pipeline=pipeline, fix=did_you_mean(text, known))
         found.add(node.name)
     return found
+
+
+def chosen_flows(graph: Graph, pipeline: str, wanted: Collection[str]) -> dict[TableName, tuple[FlowNode, ...]]:
+    """The flows that are named, by their tables and sinks. The name of a table or sink means all of its flows.
+
+    Raises:
+        DatasetNotInPipeline: The pipeline defines no table, sink or flow of one of these names.
+    """
+    found = dict["TableName", tuple["FlowNode", ...]]()
+    flows = {flow.name.lower(): (node, flow) for node in graph.nodes if node.kind != "view" for flow in node.flows}
+    for text in wanted:
+        if (whole := _chosen(graph, text, sinks=True)) is not None:
+            found[whole.name] = whole.flows
+        elif text.lower() in flows:
+            node, flow = flows[text.lower()]
+            before = found.get(node.name, ())
+            found[node.name] = before if flow in before else (*before, flow)
+        else:
+            known = [*_known(graph, sinks=True), *(flow.name for _, flow in flows.values())]
+            raise DatasetNotInPipeline(name=text, pipeline=pipeline, fix=did_you_mean(text, known))
+    return found
+
+
+def _chosen(graph: Graph, text: str, *, sinks: bool) -> Node | None:
+    name = graph.names.resolve(text)
+    node = graph.node(name) if name is not None else None
+    if sinks and node is None:
+        node = graph.node(sink_name(text))
+    return node if node is not None and (node.is_table or node.kind == "sink") else None
+
+
+def _known(graph: Graph, *, sinks: bool) -> list[str]:
+    tables = [graph.shown(each) for each in graph.nodes if each.is_table]
+    return [*tables, *(graph.shown(each) for each in graph.nodes if sinks and each.kind == "sink")]

@@ -17,7 +17,7 @@ from rivermouth.ports.lake.archive_reader import FORMATS
 from rivermouth.rows.file_types import unfit_column, unfit_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from rivermouth.pipelines.graph import FlowNode
     from rivermouth.pipelines.names import Names, TableName
@@ -97,12 +97,25 @@ def table_of(sink: Sink) -> str | None:
     return given.get(TABLE_NAME) if (sink.format or "").lower() == "delta" and "path" not in given else None
 
 
-def check_sink_table(sink: Sink, names: Names, datasets: Mapping[TableName, Dataset]) -> None:
-    """Checks that a Delta sink does not write into a table of the pipeline, whose rows are counted in its ledger.
+def check_sink_place(
+    sink: Sink, names: Names, datasets: Mapping[TableName, Dataset], folder: Callable[[str, str], str]
+) -> None:
+    """Checks that a sink has a place, and that a Delta sink does not write into a table of the pipeline.
+
+    The rows of such a table are counted in its ledger.
+
+    Args:
+        sink: The sink.
+        names: Resolves names of tables.
+        datasets: Those of the pipeline.
+        folder: Finds the folder of a path; with the place where the path is written.
 
     Raises:
         SinkOptionRefused: It does.
+        FilePathUnmapped: Its path is one of Databricks, and no setting has it.
     """
+    for path in (value for name, value in sink.options.items() if name.lower() == "path"):
+        folder(path, str(sink.at))
     table = table_of(sink)
     name = None if table is None else names.resolve(table)
     if name in datasets:

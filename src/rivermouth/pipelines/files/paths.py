@@ -33,19 +33,34 @@ def resolved(path: str, paths: Mapping[str, str], at: str | None = None) -> str:
     return _s3(found or path)
 
 
+def written(path: str, paths: Mapping[str, str], at: str | None = None) -> str:
+    """The path that Spark can write to. Its arguments are those of ``resolved``.
+
+    Raises:
+        FilePathUnmapped: It is one of Databricks, ``paths`` does not have it, and this machine has no such folder.
+    """
+    path = path.strip()
+    if _mapped(path, paths) is None and not _is_local(path):
+        raise _unmapped(path, at, done="written")
+    return resolved(path, paths, at)
+
+
 def missing(path: str, at: str | None) -> FilePathUnmapped | FileSourceMissing:
     """The error about a path that does not exist. One of Databricks is missing because no setting has its prefix.
 
     A path below a folder that this machine has, such as ``/mnt/data``, is one of this machine.
     """
-    begin, first = _first_folder(path)
-    is_local = not begin or (first and Path(begin + first).exists())
-    return FileSourceMissing(at=at, path=path) if is_local else _unmapped(path, at)
+    return FileSourceMissing(at=at, path=path) if _is_local(path) else _unmapped(path, at)
 
 
-def _unmapped(path: str, at: str | None) -> FilePathUnmapped:
+def _is_local(path: str) -> bool:
     begin, first = _first_folder(path)
-    return FilePathUnmapped(at=at, path=path, prefix=(begin + first).rstrip("/"))
+    return not begin or (first != "" and Path(begin + first).exists())
+
+
+def _unmapped(path: str, at: str | None, done: str = "read") -> FilePathUnmapped:
+    begin, first = _first_folder(path)
+    return FilePathUnmapped(at=at, path=path, prefix=(begin + first).rstrip("/"), done=done)
 
 
 def _first_folder(path: str) -> tuple[str, str]:

@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import ModuleType
@@ -19,14 +20,19 @@ _OF_WORKERS: Final = Path(__file__).parent / "of_workers"
 
 
 @contextlib.contextmanager
-def importing(root: Path, files: Sequence[Path]) -> Iterator[Callable[[], list[Path]]]:
+def importing(root: Path, files: Sequence[Path], working: Path | None = None) -> Iterator[UserFolders]:
     """Modules in the folders of the files can be imported in the block; afterwards they are removed again.
 
     The functions and classes of the files are sent to workers by value, with what they use. If a worker imported their
     module, its top level would run in a process without a session. What they import when they are called is imported
     there.
 
-    Gives a function that returns the folders, with those that the files have added to ``sys.path`` until then.
+    Args:
+        root: A folder with modules.
+        files: Files of the pipeline. The modules are in their folders too.
+        working: A folder in which a module is looked for that is found nowhere else.
+
+    Gives the folders from which modules are imported.
     """
     before, known = list(sys.path), set(sys.modules)
     own = list(dict.fromkeys([str(root), *(str(file.parent) for file in files)]))
@@ -37,20 +43,24 @@ def importing(root: Path, files: Sequence[Path]) -> Iterator[Callable[[], list[P
         return [Path(each) for each in dict.fromkeys([*own, *added])]
 
     finder = _UserModules(folders)
+    last = _WorkingFolder(working, finder)
     sys.path[:0] = own
     sys.meta_path.insert(sys.meta_path.index(PathFinder) if PathFinder in sys.meta_path else 0, finder)
+    sys.meta_path.append(last)
     importlib.invalidate_caches()
     try:
         for module in list(sys.modules.values()):
             if finder.has(getattr(module, "__file__", None)):
                 finder.take(module)
-        yield lambda: [*folders(), _OF_WORKERS]
+        yield UserFolders(folders, last)
     finally:
         sys.meta_path.remove(finder)
+        sys.meta_path.remove(last)
         sys.path[:] = before
         finder.give_back()
-        of_files = {name for name, module in sys.modules.items() if isinstance(module, _FileModule)}
-        for name in (finder.taken.keys() | of_files) - known:
+        own_modules = {name for name, module in sys.modules.items() if isinstance(module, _FileModule)}
+        own_modules |= {name for name in sys.modules if finder.is_taken(name)}
+        for name in (finder.taken.keys() | own_modules) - known:
             sys.modules.pop(name, None)
 
 
@@ -81,11 +91,13 @@ class _UserModules:
 
     Attributes:
         taken: These modules by their names.
+        elsewhere: Names of packages and modules of the working folder, which are taken too.
     """
 
     def __init__(self, folders: Callable[[], list[Path]]) -> None:
         self._folders = folders
         self.taken: dict[str, ModuleType] = {}
+        self.elsewhere: set[str] = set()
 
     def has(self, file: str | None) -> bool:
         """Whether a file is in one of the folders, and of no installed package."""
@@ -95,16 +107,26 @@ class _UserModules:
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: Any = None) -> ModuleSpec | None:
         """What Python's own finder finds; None leaves it to the others."""
         found = PathFinder.find_spec(name, path, target)
-        # Each of these loaders loads one module.
-        if found is None or not isinstance(found.loader, SourceFileLoader) or not self.has(found.origin):
+        if found is None or not (self.is_taken(name) or self.has(found.origin)):
             return None
+        return self.taking(found)
+
+    def is_taken(self, name: str) -> bool:
+        """Whether a module is one of the working folder."""
+        return name.partition(".")[0] in self.elsewhere
+
+    def taking(self, found: ModuleSpec) -> ModuleSpec | None:
+        """The same module, which is taken when it is loaded; None if it is no file of Python."""
+        if not isinstance(found.loader, SourceFileLoader):
+            return None
+        # Each of these loaders loads one module.
         run = found.loader.exec_module
 
-        def taking(module: ModuleType) -> None:
+        def take_and_run(module: ModuleType) -> None:
             self.take(module)
             run(module)
 
-        found.loader.exec_module = taking  # type: ignore[method-assign]
+        found.loader.exec_module = take_and_run  # type: ignore[method-assign]
         return found
 
     def take(self, module: ModuleType) -> None:
@@ -120,3 +142,57 @@ class _UserModules:
             module.__class__ = ModuleType
             if name in cloudpickle.list_registry_pickle_by_value():
                 cloudpickle.unregister_pickle_by_value(module)
+
+
+class _WorkingFolder:
+    """Finds what no other finder has found in the working folder, so that this hides no installed package.
+
+    Args:
+        folder: The working folder; None looks nowhere.
+        modules: Takes the modules.
+
+    Attributes:
+        used: The folder, once a module was found in it.
+        when_used: Called when the first module is found.
+    """
+
+    def __init__(self, folder: Path | None, modules: _UserModules) -> None:
+        self._folder, self._modules = folder, modules
+        self.used: list[Path] = []
+        self.when_used: Callable[[], None] = lambda: None
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: Any = None) -> ModuleSpec | None:
+        """A module or package of the folder."""
+        if self._folder is None or path is not None:
+            return None
+        found = PathFinder.find_spec(name, [str(self._folder)], target)
+        if found is None:
+            return None
+        self._modules.elsewhere.add(name)
+        if not self.used:
+            self.used = [self._folder]
+            self.when_used()
+        return self._modules.taking(found) or found
+
+
+@dataclass(frozen=True, slots=True)
+class UserFolders:
+    """The folders from which files of a pipeline import modules."""
+
+    _own: Callable[[], list[Path]]
+    _last: _WorkingFolder
+
+    def share(self, with_workers: Callable[[Sequence[Path]], None]) -> None:
+        """Says to Spark's workers which folders there are now, and again when the working folder becomes one.
+
+        A query may be what imports the first module of the working folder, after all files.
+
+        Args:
+            with_workers: Gets the folders, with those that the files have added to ``sys.path``.
+        """
+        self._last.when_used = lambda: with_workers(self.all())
+        with_workers(self.all())
+
+    def all(self) -> list[Path]:
+        """The folders now, and the one of modules that workers have in the place of those of a run."""
+        return [*self._own(), *self._last.used, _OF_WORKERS]

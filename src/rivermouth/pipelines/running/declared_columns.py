@@ -157,3 +157,10 @@ def check_columns(flow: FlowNode, cdc: AutoCdc, columns: list[str]) -> None:
             if column.lower() not in known:
                 fix = did_you_mean(column, columns)
                 raise CdcColumnUnknown(at=str(flow.at), flow=flow.name, argument=argument, column=column, fix=fix)
+
+
+def sequence_type(cdc: AutoCdc, frame: DataFrame) -> T.DataType:
+    """The type of what orders the changes of a flow; of snapshots, whose order is their time, a timestamp."""
+    if cdc.sequence_by is None:
+        return T.TimestampType()
+    return frame.selectExpr(cdc.sequence_by).schema[0].dataType

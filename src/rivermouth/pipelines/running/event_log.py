@@ -19,6 +19,7 @@ from rivermouth import __version__
 from rivermouth.engine.query import query_events as ev
 from rivermouth.errors import RivermouthError, first_line
 from rivermouth.pipelines.event_columns import COLUMNS
+from rivermouth.pipelines.event_definitions import definition_events
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.delta_ddl import alter
 from rivermouth.ports.delta.small_append import append_rows
@@ -84,8 +85,11 @@ class EventLog:
         """An update is at work in the block; its events are in the table afterwards."""
         what = {"full_refresh": selection.full_refresh_all, "refresh_selection": list(selection.refresh)}
         self._keep(_Event("create_update", "INFO", "Update was created.", {"create_update": what}))
-        self._progress("RUNNING", "INFO")
         try:
+            for each in definition_events(self._loaded.graph):
+                said = _Event(each.kind, "INFO", each.message, {each.kind: each.details})
+                self._keep(said, each.flow, each.dataset)
+            self._progress("RUNNING", "INFO")
             yield
         except RivermouthError as error:
             self._progress("FAILED", "ERROR", error)

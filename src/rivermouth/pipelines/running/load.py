@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
@@ -126,17 +127,18 @@ def evaluated(
         opened.enter_context(output_apart())
         avro = AvroFunctions(workspace.session, lambda: pipeline.project.schema_registry, registry.here)
         opened.enter_context(with_registry(avro))
-        user_folders = opened.enter_context(importing(pipeline.root, pipeline.settings.files))
+        working = Path.cwd() if pipeline.settings.at is None else None
+        user_folders = opened.enter_context(importing(pipeline.root, pipeline.settings.files, working))
         share = opened.enter_context(worker_modules(spark))
         opened.enter_context(standing_in(workspace.session))
         opened.enter_context(frames_with_display())
         names = notebook_names(workspace.session, dbutils)
         opened.enter_context(importable(names))
         evaluation = Evaluation(pipeline.settings.folder, names, pipeline.configuration, registry)
-        share(user_folders())
+        user_folders.share(share)
         definitions = evaluation.evaluate(pipeline.settings.files)
         # With those that the files have added to sys.path.
-        share(user_folders())
+        user_folders.share(share)
         if not definitions.datasets and not definitions.sinks:
             shown = ", ".join(pipeline.settings.shown(each) for each in pipeline.settings.files) or "there are none"
             raise NothingDefined(pipeline=pipeline.name, files=shown)

@@ -12,7 +12,7 @@ from rivermouth.domain.project.catalog import registered_name
 from rivermouth.engine.query.query_run import QueryPlaces
 from rivermouth.errors import CatalogNameTwice
 from rivermouth.names import STATE_FOLDER
-from rivermouth.pipelines.files.paths import resolved
+from rivermouth.pipelines.files.paths import resolved, written
 from rivermouth.pipelines.names import Names, TableName
 
 if TYPE_CHECKING:
@@ -84,6 +84,14 @@ class Pipeline:
         """
         return self._absolute(resolved(path, self.paths, at))
 
+    def written(self, path: str, at: str | None = None) -> str:
+        """As ``located``, of a path that is written to.
+
+        Raises:
+            FilePathUnmapped: It is one of Databricks, no setting has it, and this machine has no such folder.
+        """
+        return self._absolute(written(path, self.paths, at))
+
     def _absolute(self, path: str) -> str:
         if path.startswith("/") or ":" in path.split("/", 1)[0]:
             return path
@@ -94,7 +102,7 @@ class Pipeline:
     def table(self, name: TableName, dataset: Dataset | None = None) -> str:
         """The folder of a table."""
         if dataset is not None and dataset.path:
-            return self.located(dataset.path, str(dataset.at)).rstrip("/")
+            return self.written(dataset.path, str(dataset.at)).rstrip("/")
         return f"{self.project.lake.rstrip('/')}/{name.schema}/{name.table}"
 
     def registered(self, node: Node) -> str | None:
@@ -136,6 +144,12 @@ class Pipeline:
             side_file=f"{self.state}/ledger/{below}.json",
             dead_letters=f"{table}__dead_letters",
         )
+
+    def event_log_of(self, name: str) -> str:
+        """The folder of the table of events of a pipeline of the lake."""
+        if name == self.name:
+            return self.event_log
+        return f"{self.project.lake.rstrip('/')}/{STATE_FOLDER}/pipelines/{file_name(name)}/event_log"
 
     @property
     def event_log(self) -> str:

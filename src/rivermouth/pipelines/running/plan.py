@@ -19,7 +19,7 @@ from rivermouth.pipelines.running.flows.static_tables import static_tables
 from rivermouth.pipelines.running.flows.views import view_of
 from rivermouth.pipelines.running.output_modes import output_mode, sink_output_mode
 from rivermouth.pipelines.running.reset import may_be_reset, to_clear
-from rivermouth.pipelines.selection import chosen_names
+from rivermouth.pipelines.selection import chosen_flows, chosen_names
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.internals.delta_snapshot import table_state
 from rivermouth.ports.internals.query_plans import keeps_state, state_operators
@@ -117,9 +117,9 @@ def plan(loaded: Loaded, selection: Selection) -> list[PlannedDataset]:
     """
     graph, name = loaded.graph, loaded.pipeline.name
     cleared = to_clear(loaded, selection, lambda _: None)
-    reset = chosen_names(graph, name, selection.reset_checkpoint, sinks=True)
+    reset = chosen_flows(graph, name, selection.reset_checkpoint)
     wanted = chosen_names(graph, name, selection.refresh, sinks=True)
-    some = (wanted | cleared | reset) if not selection.full_refresh_all else set()
+    some = (wanted | cleared | reset.keys()) if not selection.full_refresh_all else set()
     pending: dict[str, frozenset[Effect]] = {}
     found = []
     for node in loaded.graph.nodes:
@@ -134,9 +134,9 @@ def plan(loaded: Loaded, selection: Selection) -> list[PlannedDataset]:
                 planned = PlannedFlow(flow.name, flow.kind, "full", "all rows are removed, and computed again")
             elif clears and node.kind != "sink":
                 planned = PlannedFlow(flow.name, flow.kind, "clear", "all rows are removed, and its sources read again")
-            elif node.name in reset and node.kind == "materialized_view":
+            elif flow in reset.get(node.name, ()) and node.kind == "materialized_view":
                 planned = PlannedFlow(flow.name, flow.kind, "full", "it is computed again")
-            elif clears or node.name in reset:
+            elif clears or flow in reset.get(node.name, ()):
                 planned = PlannedFlow(flow.name, flow.kind, "read again", "rows stay, and sources are read again")
             else:
                 planned = _flow(loaded, node, flow, position, pending)
@@ -148,7 +148,7 @@ def plan(loaded: Loaded, selection: Selection) -> list[PlannedDataset]:
 
 
 def _dataset(loaded: Loaded, node: Node, flows: tuple[PlannedFlow, ...]) -> PlannedDataset:
-    shown = node.name.table if node.kind == "sink" else loaded.graph.names.shown(node.name)
+    shown = loaded.graph.shown(node)
     reads = tuple(f"{each.name} (stream)" if each.stream else each.name for each in node.inputs)
     return PlannedDataset(
         dataset=shown,

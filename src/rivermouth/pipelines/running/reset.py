@@ -16,18 +16,18 @@ from rivermouth.pipelines.running import load
 from rivermouth.pipelines.running.flows.flow_runs import context_of, own_position
 from rivermouth.pipelines.running.flows.sinks import reset_sink
 from rivermouth.pipelines.running.losses import what_would_be_lost
-from rivermouth.pipelines.selection import chosen_names
+from rivermouth.pipelines.selection import chosen_flows, chosen_names
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.internals.delta_snapshot import table_state
 from rivermouth.ports.spark.local_frames import no_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pyspark.sql import SparkSession
 
     from rivermouth.engine.query.query_events import QueryEvent
-    from rivermouth.pipelines.graph import Node
+    from rivermouth.pipelines.graph import FlowNode, Node
     from rivermouth.pipelines.names import Names, TableName
     from rivermouth.pipelines.running.given import GivenSources
     from rivermouth.pipelines.running.load import Loaded
@@ -69,17 +69,17 @@ def prepare_selection(
         All of them are checked before the first is cleared.
     """
     cleared = to_clear(loaded, selection, listener)
-    reset = chosen_names(loaded.graph, loaded.pipeline.name, selection.reset_checkpoint, sinks=True)
+    reset = chosen_flows(loaded.graph, loaded.pipeline.name, selection.reset_checkpoint)
     nodes = [node for node in loaded.graph.nodes if node.name in cleared]
     for node in nodes:
         clear(loaded, node)
     for node in loaded.graph.nodes:
-        if node.name in reset - cleared:
-            (reset_sink if node.kind == "sink" else read_again)(loaded, node)
+        if node.name in reset and node.name not in cleared:
+            (reset_sink if node.kind == "sink" else read_again)(loaded, node, reset[node.name])
     if nodes:
         loaded.resolver.forget_tables()
     wanted = chosen_names(loaded.graph, loaded.pipeline.name, selection.refresh, sinks=True)
-    return (wanted | cleared | reset or None) if not selection.full_refresh_all else None
+    return (wanted | cleared | reset.keys() or None) if not selection.full_refresh_all else None
 
 
 def to_clear(loaded: Loaded, selection: Selection, listener: Callable[[QueryEvent], None]) -> set[TableName]:
@@ -198,15 +198,15 @@ def clear(loaded: Loaded, node: Node) -> None:
         files.delete(context.places.checkpoint)
 
 
-def read_again(loaded: Loaded, node: Node) -> None:
-    """Lets the flows of a table read their sources from the beginning; the rows that are there stay.
+def read_again(loaded: Loaded, node: Node, flows: Iterable[FlowNode]) -> None:
+    """Lets flows of a table read their sources from the beginning; the rows that are there stay.
 
     Guarantees:
         Run twice: as once. Stopped half-way: some flows begin at the beginning already.
     """
     session, files = loaded.workspace.session, loaded.workspace.files_of_lake
     state = table_state(session, node.location or "")
-    for flow in node.flows:
+    for flow in flows:
         context = context_of(loaded, node, flow, lambda _: None)
         position = own_position(context, session)
         entry = replace(position.entry.after_reset(cleared=False), fingerprint="")

@@ -30,6 +30,7 @@ from rivermouth.pipelines.running.declared_columns import (
     check_brought,
     check_columns,
     declared_columns,
+    sequence_type,
     united,
     with_computed,
 )
@@ -46,8 +47,8 @@ from rivermouth.pipelines.session import lake_tables
 from rivermouth.pipelines.session.dataset_conditions import with_conditions
 from rivermouth.pipelines.session.snapshot_functions import VERSION_TYPES, is_versioned, takes_version
 from rivermouth.pipelines.session.table_properties import stored
-from rivermouth.pipelines.sink_columns import check_file_mode, check_once, check_sink_columns, check_sink_table
-from rivermouth.pipelines.spec import VIEWS, AutoCdc, Dataset, PythonQuery
+from rivermouth.pipelines.sink_columns import check_file_mode, check_once, check_sink_columns, check_sink_place
+from rivermouth.pipelines.spec import VIEWS, Dataset, PythonQuery
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.stand_in import create_stand_in
 from rivermouth.ports.internals.delta_snapshot import TableState, table_state
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from rivermouth.pipelines.graph import Input
     from rivermouth.pipelines.names import TableName
     from rivermouth.pipelines.running.workspace import Workspace
 
@@ -168,7 +170,7 @@ class Resolver:
     def _sink(self, name: TableName) -> Node:
         sink, flows = self.declared.sinks[name.table], self.declared.flows[name]
         found = [self._kept(name, flow, self.workspace.evaluate(flow.query, sink.name, flow.at)) for flow in flows]
-        check_sink_table(sink, self.workspace.names, self.declared.datasets)
+        check_sink_place(sink, self.workspace.names, self.declared.datasets, self.workspace.pipeline.written)
         for flow, each in zip(flows, found, strict=True):
             if each.decoded:
                 detail = f"sink {sink.name} has no dead letters, and its query decodes records"
@@ -183,7 +185,7 @@ class Resolver:
             check_file_mode(sink, flow, mode)
             with self.workspace.errors(flow.at, sink.name):
                 check_output_mode(each.frame, mode, flow)
-        return Node(name, "sink", None, sink, flows, each_once([inp for each in found for inp in each.inputs]))
+        return Node(name, "sink", None, sink, *_with_inputs(flows, found))
 
     def _dataset(self, name: TableName, dataset: Dataset) -> Node:
         flows, shown = self.declared.flows[name], self.workspace.names.shown(name)
@@ -191,7 +193,7 @@ class Resolver:
             evaluated = self.workspace.evaluate(flows[0].query, shown, dataset.at)
             dataset = with_conditions(dataset, [evaluated.frame])
             self.workspace.of_views[name] = evaluated
-            return Node(name, "view", dataset, None, flows, evaluated.inputs, evaluated.frame.schema)
+            return Node(name, "view", dataset, None, *_with_inputs(flows, [evaluated]), evaluated.frame.schema)
         if dataset.kind == "materialized_view" or (dataset.kind == "table" and len(flows) == 1):
             evaluated = self._kept(name, flows[0], self.workspace.evaluate(flows[0].query, shown, dataset.at))
             if not evaluated.frame.isStreaming:
@@ -304,7 +306,6 @@ class Resolver:
         columns = declared_columns(dataset) or united(schemas)
         for flow, brought in zip(flows, schemas, strict=True):
             check_brought(flow, brought, columns or brought, dataset)
-        inputs = each_once([each for one in found for each in one.inputs])
         location = self.workspace.pipeline.table(name, dataset)
         if dataset.path:
             lake_tables.find_at(self.workspace.session, name, location)
@@ -316,7 +317,7 @@ class Resolver:
             with self.workspace.errors(flow.at, self.workspace.names.shown(name)):
                 check_table_mode(flow, frame, is_alone=len(flows) == 1)
         dataset = with_conditions(dataset, frames)
-        node = Node(name, kind, dataset, None, flows, inputs, columns, location)
+        node = Node(name, kind, dataset, None, *_with_inputs(flows, found), columns, location)
         return node if columns is None else self._placed(node, dataset)
 
     def _placed(self, node: Node, dataset: Dataset) -> Node:
@@ -380,6 +381,12 @@ class Resolver:
         )
 
 
+def _with_inputs(flows: tuple[FlowNode, ...], found: list[Evaluated]) -> tuple[tuple[FlowNode, ...], tuple[Input, ...]]:
+    """The flows with what each of them reads, and what all of them read."""
+    known = tuple(replace(flow, inputs=each.inputs) for flow, each in zip(flows, found, strict=True))
+    return known, each_once([each for flow in known for each in flow.inputs])
+
+
 def _check_refresh_policy(dataset: Dataset) -> None:
     """A streaming table has none."""
     if dataset.refresh_policy is not None:
@@ -389,10 +396,3 @@ def _check_refresh_policy(dataset: Dataset) -> None:
             detail="it has a refresh_policy, which is for materialized views",
             fix="remove refresh_policy",
         )
-
-
-def sequence_type(cdc: AutoCdc, frame: DataFrame) -> T.DataType:
-    """The type of what orders the changes of a flow; of snapshots, whose order is their time, a timestamp."""
-    if cdc.sequence_by is None:
-        return T.TimestampType()
-    return frame.selectExpr(cdc.sequence_by).schema[0].dataType

@@ -164,7 +164,7 @@ class Update:
         flows = [(node, flow) for node in nodes for flow in node.flows]
         self.loaded.resolver.forget_tables()  # what a query reads is written side by side with it
         outcomes: dict[TableName, DatasetOutcome] = {
-            node.name: DatasetOutcome(self._shown(node), "completed") for node in nodes
+            node.name: DatasetOutcome(self.loaded.graph.shown(node), "completed") for node in nodes
         }
         with ThreadPoolExecutor(max(1, len(flows)), thread_name_prefix="rivermouth-flow") as pool:
             done = {pool.submit(self._follow, node, flow): node for node, flow in flows}
@@ -175,7 +175,7 @@ class Update:
         return [outcomes[node.name] for node in nodes]
 
     def _follow(self, node: Node, flow: FlowNode) -> DatasetOutcome:
-        started, shown, counts, failures = time.monotonic(), self._shown(node), QueryCounts(), 0
+        started, shown, counts, failures = time.monotonic(), self.loaded.graph.shown(node), QueryCounts(), 0
         interval_s, error = interval(self.loaded, flow), None
         once = flow.once or flow.kind in ("refresh", "auto_cdc_from_snapshot")
         self.emit(FlowStarted(shown, flow.name))
@@ -211,15 +211,12 @@ class Update:
         return f"{failed[0]}, which it reads, was not refreshed" if failed else ""
 
     def _skipped(self, node: Node, reason: str) -> DatasetOutcome:
-        shown = self._shown(node)
+        shown = self.loaded.graph.shown(node)
         self.emit(FlowSkipped(shown, node.flows[0].name if node.flows else shown, reason))
         return DatasetOutcome(shown, "skipped", reason=reason)
 
-    def _shown(self, node: Node) -> str:
-        return node.name.table if node.kind == "sink" else self.loaded.graph.names.shown(node.name)
-
     def _refresh(self, node: Node) -> DatasetOutcome:
-        started, shown, counts, reason = time.monotonic(), self._shown(node), QueryCounts(), ""
+        started, shown, counts, reason = time.monotonic(), self.loaded.graph.shown(node), QueryCounts(), ""
         kind, failure = "", None
         for flow in node.flows:
             begun = time.monotonic()
@@ -256,7 +253,7 @@ class Update:
                 found, failures, before = error.located(str(flow.at)), failures + 1, before + tried.counts
                 if failures > most or self.stopping.is_set() or not may_pass(found):
                     return Done(before), found
-                self._pause(self._shown(node), flow, found, failures)
+                self._pause(self.loaded.graph.shown(node), flow, found, failures)
                 if self.stopping.is_set():
                     return Done(before), found
 

@@ -6,7 +6,7 @@ import datetime as dt
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, DataFrameReader
@@ -20,7 +20,6 @@ from rivermouth.errors import (
     RivermouthError,
     first_line,
 )
-from rivermouth.names import STATE_FOLDER
 from rivermouth.pipelines import event_columns
 from rivermouth.pipelines.files.options import notes_of
 from rivermouth.pipelines.files.planning import FileSite
@@ -29,10 +28,10 @@ from rivermouth.pipelines.graph import Declared, Input, Node
 from rivermouth.pipelines.names import TableName, Use, parted
 from rivermouth.pipelines.python.files import user_line
 from rivermouth.pipelines.python.registry import Reader, Registry, collecting
-from rivermouth.pipelines.running.pipeline import file_name
 from rivermouth.pipelines.running.reads import Evaluated, Reads
 from rivermouth.pipelines.running.sql_text import spark_sql
 from rivermouth.pipelines.session import decoded_records, encoded_values, lake_tables
+from rivermouth.pipelines.session.flow_settings import OF_PIPELINES
 from rivermouth.pipelines.session.kafka_clusters import KafkaClusters
 from rivermouth.pipelines.session.pipeline_session import PipelineSession
 from rivermouth.pipelines.session.spark_errors import refused_query
@@ -42,8 +41,7 @@ from rivermouth.pipelines.sql.definitions.read import read_sql
 from rivermouth.pipelines.sql.definitions.sql_session import is_use
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.internals import sessions
-from rivermouth.ports.internals import settings as internals
-from rivermouth.ports.internals.query_plans import CONSTRAINTS, with_fresh_files
+from rivermouth.ports.internals.query_plans import with_fresh_files
 from rivermouth.ports.kafka.kafka_ends import KafkaEnds
 from rivermouth.ports.kafka.kafka_source import FETCHES
 from rivermouth.ports.lake.lake_files import PlacedFiles
@@ -56,14 +54,6 @@ if TYPE_CHECKING:
     from rivermouth.pipelines.running.given import GivenSources
     from rivermouth.pipelines.running.pipeline import Pipeline
     from rivermouth.pipelines.sql.rewrite import Rewritten
-
-
-_STATE: Final = {
-    # State is on disk and not on Java's heap, and each batch writes what it changed instead of the whole. A query that
-    # has begun with another provider keeps it: its checkpoint says so.
-    "spark.sql.streaming.stateStore.providerClass": internals.ROCKSDB,
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-}
 
 
 class Nodes(Protocol):
@@ -116,12 +106,13 @@ class Workspace(Reader):
         self.kinesis_options: list[KinesisOptions] = []
         registry.reader = self
         lake_tables.find_by_name(self.session, pipeline.project.lake.rstrip("/"), pipeline.names)
-        # As of flows: long expressions over many columns, as AUTO CDC has them, would be planned for minutes.
-        for name, value in {CONSTRAINTS: "false", **_STATE, **pipeline.configuration}.items():
+        for name, value in {**OF_PIPELINES, **pipeline.configuration}.items():
             self.session.conf.set(name, value)
 
-    def evaluate(self, query: Query, dataset: str, at: SourceLine) -> Evaluated:
-        """The frame of a query, as it is now, and what it reads.
+    def evaluate(self, query: Query, dataset: str, at: SourceLine, *, nested: bool = False) -> Evaluated:
+        """The frame of a query, as it is now, and what it reads; in a session with its settings.
+
+        One that is nested is a part of the query that is evaluated now, and has its settings too.
 
         Raises:
             QueryFunctionFailed: The function raised an error.
@@ -129,15 +120,17 @@ class Workspace(Reader):
             DatasetUnknown: It reads a table that is nowhere.
         """
         reads = Reads(dataset, at, query.use)
+        # A query in SQL has those of the pipeline as well, and these are not its own.
+        own = {name: value for name, value in query.conf.items() if self.params.get(name) != value}
         with (
             self.lock,
             collecting(self.registry),
-            sessions.settings(self.session, query.conf),
+            self.session.with_settings(own, nested=nested),
             self.errors(at, dataset),
         ):
             self._reads.append(reads)
             try:
-                frame = self._frame(query, dataset, at)
+                frame = self.session.here(self._frame(query, dataset, at))
             finally:
                 self._reads.pop()
             decoded = decoded_records.used_once(reads, frame)
@@ -260,7 +253,9 @@ class Workspace(Reader):
             return None
         with self.lock:
             if self.nodes is not None and name in self.nodes.declared.datasets:
-                return self._dataset(self.nodes.node(name), stream=stream, options=options)
+                with self.session.with_settings({}):  # a dataset does not have the settings of those that read it
+                    node = self.nodes.node(name)
+                return self._dataset(node, stream=stream, options=options)
             location = self.pipeline.table(name)
             if not delta_table.exists(self.files_of_lake, location):
                 return None
@@ -280,7 +275,7 @@ class Workspace(Reader):
     def _view(self, node: Node, shown: str) -> DataFrame:
         """The rows of a view. Those of a stream are counted by its expectations in each batch that reads them."""
         evaluated, found = self._of_view(node, shown), list[CountedView]()
-        frame, expectations = evaluated.frame, node.expectations
+        frame, expectations = self.session.here(evaluated.frame), node.expectations
         with self.errors(node.at, shown):
             if expectations and frame.isStreaming:
                 frame, counted = counted_view(shown, frame, expectations)
@@ -294,9 +289,10 @@ class Workspace(Reader):
     def _of_view(self, node: Node, shown: str) -> Evaluated:
         """The query of a view: as it was evaluated for the graph, or once more; see ``Reads.shares``."""
         kept = self.of_views.get(node.name)
-        if kept is not None and len(self._reads) == 1 and self._reads[-1].shares(node.name, kept):
+        may_share = len(self._reads) == 1 and not self.session.is_cloned
+        if kept is not None and may_share and self._reads[-1].shares(node.name, kept):
             return kept
-        return self.evaluate(node.flows[0].query, shown, node.at)
+        return self.evaluate(node.flows[0].query, shown, node.at, nested=True)
 
     def _delta(self, location: str, *, stream: bool, options: Mapping[str, str]) -> DataFrame:
         reader: Any = DataStreamReader(self.session) if stream else DataFrameReader(self.session)
@@ -341,13 +337,12 @@ class Workspace(Reader):
         Raises:
             DatasetUnknown: There is no such pipeline or dataset.
         """
-        resolved = self.names.resolve(name)
-        location = f"{self.pipeline.project.lake.rstrip('/')}/{STATE_FOLDER}/pipelines/{file_name(name)}/event_log"
-        if name == self.pipeline.name or (self.nodes is not None and resolved in self.nodes.declared.datasets):
-            location = self.pipeline.event_log
-            if not delta_table.exists(self.files_of_lake, location):
+        is_dataset = self.nodes is not None and self.names.resolve(name) in self.nodes.declared.datasets
+        known = self.pipeline.name if is_dataset else name
+        location = self.pipeline.event_log_of(known)
+        if not delta_table.exists(self.files_of_lake, location):
+            if known == self.pipeline.name:
                 return self.session.createDataFrame([], event_columns.COLUMNS)
-        elif not delta_table.exists(self.files_of_lake, location):
             raise DatasetUnknown(at=at, reader="event_log", name=name, fix=f"write event_log('{self.pipeline.name}')")
         self.note(Input(f"event_log {name}", stream=False, inside=False, location=location))
         return self._delta(location, stream=False, options={})
@@ -358,6 +353,10 @@ class Workspace(Reader):
         folder = f"{self._state}/{(reads.dataset if reads else 'query').replace('/', '_')}"
         at = reads.at if reads else None
         return FileSite(folder, self.pipeline.paths, at, self._writes, keeps_where_said=self._given is None)
+
+    def current(self) -> tuple[str | None, str]:
+        """See ``Catalogue``."""
+        return self._use.catalog or self.names.catalog, self._use.schema or self.names.schema
 
     def located(self, path: str) -> str:
         """See ``Catalogue``."""

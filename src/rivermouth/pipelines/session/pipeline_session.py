@@ -6,16 +6,14 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.catalog import Catalog
-from pyspark.sql.conf import RuntimeConfig
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from rivermouth.decoding.jvm.java_objects import java_session
 from rivermouth.domain.kinesis.options import read_options
 from rivermouth.errors import SourceNotRepeatable
 from rivermouth.pipelines.session import jdbc_source, kinesis_source
+from rivermouth.pipelines.session.flow_settings import SessionOfFlows
 from rivermouth.pipelines.session.jdbc_source import JDBC
 from rivermouth.pipelines.session.kinesis_source import KINESIS
 from rivermouth.pipelines.session.local_rows import with_floats
@@ -50,6 +48,9 @@ class Catalogue(Protocol):
     def files(self, path: str, options: Mapping[str, str], schema: StructType | str | None) -> DataFrame:
         """A stream of the files in a folder: Auto Loader."""
 
+    def current(self) -> tuple[str | None, str]:
+        """The catalog and the schema of names that have none."""
+
     def located(self, path: str) -> str:
         """A path of Databricks' as one of this lake; a relative one below the pipeline's folder."""
 
@@ -68,7 +69,7 @@ class Catalogue(Protocol):
         """The records that a test gives in the place of Kafka; None outside of tests."""
 
 
-class PipelineSession(SparkSession):
+class PipelineSession(SessionOfFlows):
     """A session of Spark's with temporary views and settings of its own.
 
     Args:
@@ -80,12 +81,6 @@ class PipelineSession(SparkSession):
     def __init__(self, spark: SparkSession, catalogue: Catalogue, now: dt.datetime | None = None) -> None:
         super().__init__(spark.sparkContext, sessions.new_session(spark, now))
         self.catalogue = catalogue
-        self._settings = _Settings(java_session(self).conf())
-
-    @property
-    def conf(self) -> RuntimeConfig:
-        """The session's settings; also those that only the pipeline knows."""
-        return self._settings
 
     @property
     def catalog(self) -> Catalog:
@@ -109,6 +104,7 @@ class PipelineSession(SparkSession):
     def sql(self, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:  # noqa: N803
         """A query over datasets and tables."""
         run = super().sql
+        kwargs = {name: self.here(each) if isinstance(each, DataFrame) else each for name, each in kwargs.items()}
 
         def frame(text: str) -> DataFrame:
             return run(text, args, **kwargs) if args is not None else run(text, **kwargs)
@@ -127,33 +123,22 @@ class PipelineSession(SparkSession):
         """Does nothing: a file of a pipeline does not end the session of all."""
 
 
-class _Settings(RuntimeConfig):
-    """Settings of Spark's, and others that Spark does not let a session set, which are kept here."""
-
-    def __init__(self, java: Any) -> None:
-        super().__init__(java)
-        self._kept: dict[str, str] = {}
-
-    def set(self, key: str, value: Any) -> None:
-        """Sets it, for the code that asks for it and for Spark, if that takes it."""
-        try:
-            super().set(key, value)
-        except AnalysisException:
-            self._kept[key] = str(value)
-
-    def get(self, key: str, *default: Any, **named: Any) -> str | None:
-        """The value.
-
-        Raises:
-            PySparkException: There is none, and no default was given.
-        """
-        return self._kept[key] if key in self._kept else super().get(key, *default, **named)
-
-
 class _Catalog(Catalog):
     def __init__(self, spark: PipelineSession) -> None:
         super().__init__(spark)
-        self._catalogue = spark.catalogue
+        self._spark, self._catalogue = spark, spark.catalogue
+
+    def currentDatabase(self) -> str:  # noqa: N802
+        return self._catalogue.current()[1]
+
+    def currentCatalog(self) -> str:  # noqa: N802
+        return self._catalogue.current()[0] or super().currentCatalog()
+
+    def setCurrentDatabase(self, dbName: str) -> None:  # noqa: N802, N803
+        self._spark.sql(f"USE SCHEMA {_quoted(dbName)}")
+
+    def setCurrentCatalog(self, catalogName: str) -> None:  # noqa: N802, N803
+        self._spark.sql(f"USE CATALOG {_quoted(catalogName)}")
 
     def tableExists(self, tableName: str, dbName: str | None = None) -> bool:  # noqa: N802, N803
         name = tableName if dbName is None else f"{dbName}.{tableName}"
@@ -348,6 +333,11 @@ class _StreamReader(DataStreamReader):
 def is_followed(kind: str, options: Mapping[str, str]) -> bool:
     """Whether a reader reads a Delta table at its newest version, so that what changes there can be known."""
     return kind == "delta" and not {"versionasof", "timestampasof"} & {name.lower() for name in options}
+
+
+def _quoted(name: str) -> str:
+    """A name of several parts in SQL."""
+    return name if "`" in name else ".".join(f"`{part}`" for part in name.split("."))
 
 
 def _path_option(options: Mapping[str, str]) -> str | None:

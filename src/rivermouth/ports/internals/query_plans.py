@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -14,7 +13,7 @@ from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from rivermouth.decoding.jvm.java_objects import java_class, java_frame, java_session, jvm
 from rivermouth.domain.query.query_state import StateOperator
 from rivermouth.domain.query.view_tree import PlanNode, read_tree
-from rivermouth.ports.internals.sessions import settings
+from rivermouth.ports.internals import sessions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-_STARTING: Final = threading.Lock()
 CONSTRAINTS: Final = "spark.sql.constraintPropagation.enabled"
 """Whether Spark infers filters from the conditions of a query."""
 _STATEFUL: Final = (
@@ -110,7 +108,7 @@ def settings_to_start(frame: DataFrame) -> Iterator[None]:
     filter that it infers from the condition of the join, which these settings turn on.
     """
     conf = {CONSTRAINTS: "true"} if _joins_streams(java_frame(frame).queryExecution().analyzed()) else {}
-    with _STARTING, settings(frame.sparkSession, conf):
+    with sessions.CHANGING, sessions.settings(frame.sparkSession, conf):
         yield
 
 
@@ -155,7 +153,7 @@ def part_of_batch(spark: SparkSession, query: StreamingQuery, alias: str) -> Dat
         LookupError: The query has no such part.
     """
     java: Any = query._jsq  # noqa: SLF001 - PySpark has no public way to the query in the JVM
-    with settings(spark, _UNCHECKED):
+    with sessions.settings(spark, _UNCHECKED):
         part = java_class(spark, _BATCH_PART).of(java, alias, java_session(spark))
     if part is None:
         raise LookupError(alias)

@@ -8,6 +8,7 @@ PySpark is imported where it is called: ``status`` reads a lake without Spark, a
 from __future__ import annotations
 
 import datetime as dt
+import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -48,6 +49,9 @@ _SOURCES: Final = "updatingResource"
 _TIME: Final = "rivermouth.internals.plan.SessionTime"
 _TIME_SETTING: Final = "spark.rivermouth.session_time_us"
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+CHANGING: Final = threading.RLock()
+"""Held while a session that flows share has other settings for a moment; no clone is made of it meanwhile."""
 
 _BETWEEN: Final = "\x1f"
 """Between two settings in a text of all; no setting has it."""
@@ -103,9 +107,14 @@ def cloned(spark: SparkSession, at: dt.datetime | None = None) -> SparkSession:
         spark: The other one.
         at: As of ``new_session``.
     """
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - see the module
+    from pyspark import RDD  # noqa: PLC0415 - see the module
+    from pyspark.sql import SparkSession  # noqa: PLC0415
 
-    return SparkSession(spark.sparkContext, _at(at, _allowing(spark, at).cloneSession()))
+    with CHANGING:
+        to_frame = RDD.toDF  # a new session would take it
+        found = SparkSession(spark.sparkContext, _at(at, _allowing(spark, at).cloneSession()))
+        RDD.toDF = to_frame  # type: ignore[method-assign]
+    return found
 
 
 def new_session(spark: SparkSession, at: dt.datetime | None = None) -> Any:

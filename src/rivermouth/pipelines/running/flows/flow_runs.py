@@ -32,9 +32,9 @@ def context_of(
 ) -> QueryContext:
     """What stays the same while a flow is at work; nothing is read for it."""
     pipeline, files = loaded.pipeline, loaded.workspace.files_of_lake
-    places, shown = pipeline.flow_places(node.name, flow.name, node.dataset), loaded.graph.names.shown(node.name)
+    places, shown = pipeline.flow_places(node.name, flow.name, node.dataset), loaded.graph.shown(node)
     return QueryContext(
-        dataset=shown if node.kind != "sink" else node.name.table,
+        dataset=shown,
         flow=flow.name,
         owner=f"{pipeline.name}/{flow.name}",
         places=places,
@@ -57,10 +57,10 @@ def evaluated_flow(loaded: Loaded, node: Node, flow: FlowNode) -> Evaluated:
         QueryFunctionFailed, QueryInvalid, DatasetUnknown: As ``Workspace.evaluate``.
         NewColumnsNotTaken, TableSchemaChanged: It has columns now that its table cannot take.
     """
-    shown = loaded.graph.names.shown(node.name)
+    shown = loaded.graph.shown(node)
     found = loaded.resolver.evaluated(node.name, flow)
     if found is None:
-        found = loaded.workspace.evaluate(flow.query, shown if node.kind != "sink" else node.name.table, flow.at)
+        found = loaded.workspace.evaluate(flow.query, shown, flow.at)
         loaded.resolver.grow(node, flow, found.frame)
     with loaded.workspace.errors(node.at, shown):
         return replace(found, frame=with_computed(found.frame, node.columns))

@@ -16,6 +16,7 @@ from rivermouth.engine.query.refresh import refresh
 from rivermouth.engine.query.streaming import run_batch, run_query
 from rivermouth.engine.query.update_batch import UpdateBatch
 from rivermouth.errors import RefreshNotIncremental
+from rivermouth.pipelines.running.declared_columns import sequence_type
 from rivermouth.pipelines.running.flows import sinks
 from rivermouth.pipelines.running.flows.flow_runs import context_of, evaluated_flow, opened
 from rivermouth.pipelines.running.flows.snapshots import run_snapshots
@@ -23,8 +24,6 @@ from rivermouth.pipelines.running.flows.static_tables import named_if_missing, s
 from rivermouth.pipelines.running.flows.views import view_of
 from rivermouth.pipelines.running.output_modes import output_mode
 from rivermouth.pipelines.running.reads import in_own_session
-from rivermouth.pipelines.running.resolve import sequence_type
-from rivermouth.ports.internals import sessions
 from rivermouth.ports.spark.local_frames import no_rows
 
 if TYPE_CHECKING:
@@ -112,7 +111,7 @@ def refresh_node(
     batch = _batch(loaded, node, flow, evaluated, run)
     mode = output_mode(flow, evaluated.frame, is_alone=len(node.flows) == 1)
     run.replaces = mode == "complete"
-    with sessions.settings(workspace.session, flow.query.conf), named_if_missing(loaded, flow, evaluated.inputs):
+    with named_if_missing(loaded, flow, evaluated.inputs):
         late = run_query(evaluated.frame, run, batch, interval_s=interval_s, output_mode=mode)
     return Done(run.counts, late)
 

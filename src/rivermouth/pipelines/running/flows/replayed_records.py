@@ -9,7 +9,6 @@ from rivermouth.engine.query.replay_letters import LeftRecords, ReplayedRows, re
 from rivermouth.engine.query.replays.replay_records import RecordQuery, ReplayedRecords, replay_records
 from rivermouth.pipelines.running.flows.flow_runs import evaluated_flow
 from rivermouth.pipelines.running.reads import in_own_session
-from rivermouth.ports.internals import sessions
 from rivermouth.ports.internals.query_plans import keeps_state
 
 if TYPE_CHECKING:
@@ -47,14 +46,13 @@ def replayed_node(
         if flow is None:
             done = _leaving(done, records, f"flow {name} is not defined any more")
             continue
-        with sessions.settings(workspace.session, flow.query.conf):
-            evaluated = in_own_session(evaluated_flow(loaded, node, flow))
-            if why := _not_replayed(evaluated):
-                done = _leaving(done, records, why)
-                continue
-            query = RecordQuery(name, evaluated.frame, evaluated.decoded[0], loaded.resolver.table_of(node))
-            found = replay_records(evaluated.frame.sparkSession, table, query, dry_run=dry_run)
-            done = _added(done, found)
+        evaluated = in_own_session(evaluated_flow(loaded, node, flow))
+        if why := _not_replayed(evaluated):
+            done = _leaving(done, records, why)
+            continue
+        query = RecordQuery(name, evaluated.frame, evaluated.decoded[0], loaded.resolver.table_of(node))
+        found = replay_records(evaluated.frame.sparkSession, table, query, dry_run=dry_run)
+        done = _added(done, found)
     return done
 
 

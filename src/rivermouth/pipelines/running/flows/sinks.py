@@ -21,14 +21,13 @@ from rivermouth.pipelines.running.flows.static_tables import static_tables
 from rivermouth.pipelines.running.output_modes import sink_output_mode
 from rivermouth.pipelines.sink_columns import table_of
 from rivermouth.pipelines.spec import TABLE_NAME
-from rivermouth.ports.internals import sessions
 from rivermouth.ports.internals.query_plans import keeps_state
 from rivermouth.ports.kafka.kafka_transactions import SinkCluster, SinkNames
 from rivermouth.ports.lake.query_checkpoint import QueryCheckpoint
 from rivermouth.rows import kafka_records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from pyspark.sql import DataFrame
 
@@ -55,7 +54,7 @@ def with_resolved_options(node: Node, workspace: Workspace) -> Node:
         place = {} if name is None else {"path": workspace.pipeline.table(name)}
         return replace(node, sink=replace(sink, options=others | place))
     options = {
-        key: workspace.pipeline.located(value, str(sink.at)) if key.lower() == "path" else value
+        key: workspace.pipeline.written(value, str(sink.at)) if key.lower() == "path" else value
         for key, value in sink.options.items()
     }
     if is_kafka(node):
@@ -129,7 +128,7 @@ def _sink(work: SinkWork) -> Sink:
 
 
 def _delivered(work: SinkWork, sink: Sink, delivery: Delivery, mode: str) -> tuple[QueryCounts, int]:
-    workspace, frame = work.loaded.workspace, work.evaluated.frame
+    frame = work.evaluated.frame
     run = opened(work.context, delivery)
     run.stopping, run.views = work.stopping, work.evaluated.views
     run.fingerprint, run.stateful = fingerprint_of(frame), keeps_state(frame)
@@ -140,8 +139,7 @@ def _delivered(work: SinkWork, sink: Sink, delivery: Delivery, mode: str) -> tup
     if not frame.isStreaming:
         run_batch(frame, 0, ("{}",), run, batch)
         return run.counts, 0
-    with sessions.settings(workspace.session, work.flow.query.conf):
-        late = run_query(frame, run, batch, interval_s=work.interval_s, output_mode=mode)
+    late = run_query(frame, run, batch, interval_s=work.interval_s, output_mode=mode)
     if work.flow.once and not run.stopping.is_set():
         delivery.begin()
         delivery.commit(run.entry.after_end().to_json())
@@ -176,14 +174,14 @@ def _writer(
     return write
 
 
-def reset_sink(loaded: Loaded, node: Node) -> None:
-    """Lets the flows into a sink read their sources from the beginning; what was written stays.
+def reset_sink(loaded: Loaded, node: Node, flows: Iterable[FlowNode]) -> None:
+    """Lets flows into a sink read their sources from the beginning; what was written stays.
 
     Guarantees:
         Run twice: as once. Stopped half-way: some flows begin at the beginning already.
     """
     resolved, session = with_resolved_options(node, loaded.workspace).sink, loaded.workspace.session
-    for flow in node.flows:
+    for flow in flows:
         context = context_of(loaded, node, flow, lambda _: None)
         delivery = None if resolved is None else delivery_of(loaded, node, flow, resolved)
         if delivery is not None:
