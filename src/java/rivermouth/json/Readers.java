@@ -80,7 +80,7 @@ final class Readers {
             case "double":
                 return exact.exact == null ? Readers::real : Readers::exactReal;
             case "string":
-                return Readers::text;
+                return exact.ofSpark ? Document::text : Readers::text;
             case "binary":
                 return Readers::binary;
             case "variant":
@@ -88,9 +88,13 @@ final class Readers {
             case "date":
                 return in -> Times.date(in.bytes, in.plainString(), in.at - 1);
             case "timestamp":
-                return in -> Times.time(in.bytes, in.plainString(), in.at - 1, true, utc, exact.exact != null);
+                return exact.ofSpark
+                        ? in -> Times.timeOfSpark(in.bytes, in.plainString(), in.at - 1, true, utc)
+                        : in -> Times.time(in.bytes, in.plainString(), in.at - 1, true, utc, exact.exact != null);
             case "timestamp_ntz":
-                return in -> Times.time(in.bytes, in.plainString(), in.at - 1, false, true, exact.exact != null);
+                return exact.ofSpark
+                        ? in -> Times.timeOfSpark(in.bytes, in.plainString(), in.at - 1, false, true)
+                        : in -> Times.time(in.bytes, in.plainString(), in.at - 1, false, true, exact.exact != null);
             default:
                 throw new IllegalArgumentException(declared.typeName());
         }

@@ -16,6 +16,8 @@ import rivermouth.types.Limits;
 /** A part of a schema, as far as it is asked for, and what it says of values. */
 final class SchemaNode {
     static final SchemaNode ANY = new SchemaNode();
+    /** Of all parts of a document that Spark's own parser would read. */
+    static final SchemaNode OF_SPARK = new SchemaNode();
     private static final ObjectMapper MAPPER = new ObjectMapper();
     /** Before the point, where Delta widens a bigint to a decimal. */
     private static final int BIGINT_DIGITS = 20;
@@ -42,6 +44,15 @@ final class SchemaNode {
     public int scale;
     /** Of a column that shall keep all that is said: {@code double} or {@code timestamp}; null of all others. */
     public String exact;
+
+    /** Whether a value is sure only where Spark's own parser reads it in the same way. */
+    boolean ofSpark;
+
+    static {
+        OF_SPARK.ofSpark = true;
+        OF_SPARK.items = OF_SPARK;
+        OF_SPARK.values = OF_SPARK;
+    }
 
     SchemaNode member(String name) {
         return fields == null ? values : fields.get(name);

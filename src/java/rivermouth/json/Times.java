@@ -87,6 +87,12 @@ final class Times {
         return instant;
     }
 
+    /** The same of those forms that Spark's parser has: a date alone, or with seconds, and no name of a zone. */
+    static long timeOfSpark(byte[] in, int begin, int end, boolean zoned, boolean local) {
+        sign(end - begin == DATE || end - begin >= SECONDS && in[begin + MINUTES] == ':' && in[end - 1] != ']');
+        return time(in, begin, end, zoned, local, false);
+    }
+
     /** The end of an offset without the name of a zone in brackets behind it: the offset alone says the instant. */
     private static int withoutZone(byte[] in, int at, int end) {
         if (in[end - 1] != ']') {

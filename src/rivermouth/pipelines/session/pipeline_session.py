@@ -19,6 +19,7 @@ from rivermouth.pipelines.session.kinesis_source import KINESIS
 from rivermouth.pipelines.session.local_rows import with_floats
 from rivermouth.pipelines.session.sql_frames import frame_of
 from rivermouth.ports.internals import sessions
+from rivermouth.ports.internals.query_plans import read_json_fast
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -80,6 +81,7 @@ class PipelineSession(SessionOfFlows):
 
     def __init__(self, spark: SparkSession, catalogue: Catalogue, now: dt.datetime | None = None) -> None:
         super().__init__(spark.sparkContext, sessions.new_session(spark, now))
+        read_json_fast(self)
         self.catalogue = catalogue
 
     @property
