@@ -13,7 +13,7 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * Rows of documents of which nobody can doubt what Spark's {@code from_json} makes of them, read in one pass over their bytes.
+ * Reads documents in one pass over their bytes, where nobody can doubt what row Spark's {@code from_json} makes of one.
  *
  * <p>Of all other documents there is no row here.
  */

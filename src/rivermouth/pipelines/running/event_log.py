@@ -22,7 +22,7 @@ from rivermouth.pipelines.event_columns import COLUMNS
 from rivermouth.pipelines.event_definitions import definition_events
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.delta_ddl import alter
-from rivermouth.ports.delta.small_append import append_rows
+from rivermouth.ports.delta.small_append import append_few, append_rows
 from rivermouth.ports.internals.delta_snapshot import table_state
 
 if TYPE_CHECKING:
@@ -182,14 +182,16 @@ class EventLog:
 
     def _append(self, rows: Sequence[tuple[Any, ...]]) -> None:
         spark, location = self._loaded.workspace.session, self._loaded.pipeline.event_log
-        files = self._loaded.workspace.files_of_lake
+        files, named = self._loaded.workspace.files_of_lake, [_by_name(COLUMNS, each) for each in rows]
         if delta_table.exists(files, location):
+            if append_few(files, location, named, COLUMNS):
+                return
             self._add_columns(spark, location)
         else:
             comment = f"Events of pipeline {self._loaded.pipeline.name}"
             layout = delta_table.TableLayout(COLUMNS, comment=comment, properties=_PROPERTIES)
             delta_table.create(spark, location, layout, metadata="{}")
-        append_rows(spark, files, location, [_by_name(COLUMNS, each) for each in rows], COLUMNS)
+        append_rows(spark, files, location, named, COLUMNS)
 
     def _add_columns(self, spark: SparkSession, location: str) -> None:
         """Gives a table that an older version made the fields that errors have now."""
