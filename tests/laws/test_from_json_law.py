@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
+from pyspark.sql.classic.dataframe import DataFrame
 from tests.laws.gathering import gathered
 from tests.laws.test_json_law import FEW_MIXED, KINDS, MIXED, REFUSING, SCALARS, STRINGS, TIMES
 
 from rivermouth.decoding.jvm.java_objects import java_class, java_frame
+from rivermouth.pipelines.session.pipeline_session import PipelineSession
 from rivermouth.ports.internals import sessions
-from rivermouth.ports.internals.query_plans import read_json_fast
 
 DDL = (
     "flag boolean, tiny tinyint, small smallint, whole int, big bigint, real float, dbl double, "
@@ -121,9 +122,13 @@ PARTS = {
 
 @pytest.fixture(scope="module")
 def both(spark):
-    """A session without our reader, and one with it."""
-    found = [SparkSession(spark.sparkContext, sessions.new_session(spark)) for _ in range(2)]
-    read_json_fast(found[1])
+    """A session without our reader, and a clone of one of a pipeline, as its streams have it."""
+    plain = SparkSession(spark.sparkContext, sessions.new_session(spark))
+    found = plain, sessions.cloned(PipelineSession(spark, None))
+    for session in found:
+        session.conf.set("spark.sql.maxPlanStringLength", "100000")
+        # A stream is collected here as its batches are.
+        session.conf.set("spark.sql.streaming.unsupportedOperationCheck", "false")
     return found
 
 
@@ -146,11 +151,29 @@ def test_rows_are_those_of_spark(both, strategy, number, zone):
 
 def test_settings_of_parsers_and_odd_fields_leave_it_to_spark(both):
     values = [each.encode() for each in BY_HAND]
-    assert_equal(both, [b'{"note":"a","at":"2026-01-05T10:00:00Z"}'], {POLICY: "EXCEPTION"}, fast=False)
+    for policy in ("EXCEPTION", "LEGACY"):
+        assert_equal(both, [b'{"note":"a","at":"2026-01-05T10:00:00Z"}'], {POLICY: policy}, fast=False)
     assert_equal(both, values, {"spark.sql.json.enablePartialResults": "false"}, fast=False)
     default = T.StructType([T.StructField("whole", T.IntegerType(), metadata={"EXISTS_DEFAULT": "5"})])
-    for schema in (default, T.StructType.fromDDL("`a\\tb` INT"), T.StructType.fromDDL("v VARIANT")):
+    ddls = ("`a\\tb` INT", "v VARIANT", "whole INT, _corrupt_record STRING", "c STRING COLLATE UTF8_LCASE")
+    twice = T.StructType([*T.StructType.fromDDL("whole INT"), *T.StructType.fromDDL("whole INT")])
+    for schema in (default, twice, *map(T.StructType.fromDDL, ddls)):
         assert_equal(both, values, {}, ("row",), schema=schema, fast=False)
+    texts = both[1].createDataFrame([('{"whole":1}',)], "t string")
+    assert not is_ours(streamed(texts).select(F.from_json("t", "whole int", {"mode": "FAILFAST"})))
+    # Batches are left to Spark.
+    assert not is_ours(texts.select(F.from_json("t", "whole int")))
+
+
+def test_batches_of_a_stream_have_it(both, tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/1.txt").write_text('{"whole":1}\n')
+    stream = both[1].readStream.text(str(tmp_path / "in")).select(F.from_json("value", "whole int").alias("row"))
+    writer = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+    plan = query._jsq.streamingQuery().lastExecution().optimizedPlan().toString()
+    assert "invoke(from_json" in plan
 
 
 def test_usual_documents_are_read_by_our_reader(spark):
@@ -166,22 +189,35 @@ def test_usual_documents_are_read_by_our_reader(spark):
 
 def assert_equal(both, values, conf, parts=tuple(PARTS), *, schema=DDL, fast=True):
     """Each part of the rows is the same by Spark's parser and by our reader, which has or has not read it."""
-    spark, ours = ([texts(session, values, conf, part, schema, fast) for part in parts] for session in both)
-    for part, one, other in zip(parts, spark, ours, strict=True):
+    found = []
+    for session, ours in zip(both, (False, fast), strict=True):
+        found.append([texts(session, values, conf, part, schema, ours) for part in parts])
+    for part, one, other in zip(parts, *found, strict=True):
         wrong = [each for each in zip(values, one, other, strict=True) if each[1] != each[2]]
         assert wrong[:5] == [], part
 
 
-def texts(session, values, conf, part, schema, fast):
-    with sessions.settings(session, {"spark.sql.maxPlanStringLength": "100000", **conf}):
+def texts(session, values, conf, part, schema, ours):
+    with sessions.settings(session, conf):
         sent = session.createDataFrame([*enumerate(values)], "n int, value binary").selectExpr(
             "n", "CAST(value AS STRING) AS t"
         )
-        parsed = sent.select("n", "t", F.from_json("t", schema).alias("row"))
         what, where = PARTS[part]
+        parsed = streamed(sent).select("n", "t", F.from_json("t", schema).alias("row"))
         rows = parsed.where(where).selectExpr("n", *what)
-        plan = java_frame(rows).queryExecution().optimizedPlan().toString()
-        is_allowed = bool(session._jsparkSession.experimental().extraOptimizations().size())
-        assert ("invoke(from_json" in plan) == (fast and is_allowed), (part, plan)
+        assert is_ours(rows) == ours, part
         found = {row[0]: tuple(row)[1:] for row in rows.collect()}
         return [found.get(number) for number in range(len(values))]
+
+
+def streamed(rows):
+    """The same rows as a batch of a stream has them."""
+    java = java_frame(rows)
+    session = rows.sparkSession._jsparkSession
+    return DataFrame(
+        session.internalCreateDataFrame(java.queryExecution().toRdd(), java.schema(), True), rows.sparkSession
+    )
+
+
+def is_ours(rows):
+    return "invoke(from_json" in java_frame(rows).queryExecution().optimizedPlan().toString()

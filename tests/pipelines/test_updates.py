@@ -4,6 +4,7 @@ import json
 import shutil
 
 import pytest
+from pyspark import SparkContext
 
 from rivermouth.engine.query import query_events as ev
 from rivermouth.errors import RivermouthError
@@ -113,9 +114,15 @@ def assert_lineage(details):
     }
 
 
+def jobs_so_far():
+    return SparkContext._active_spark_context._jsc.sc().dagScheduler().numTotalJobs()
+
+
 def assert_nothing_new(numbers, *, written, small):
     """Nothing is written, no query over tables is started, the view is not computed; the log has what was before."""
+    before = jobs_so_far()
     found = numbers.run()
+    assert jobs_so_far() == before
     assert {each.counts.read for each in found.values()} == {0}
     assert {name: each.reason for name, each in found.items()} == {
         "bronze": "",

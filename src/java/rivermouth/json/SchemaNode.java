@@ -16,7 +16,7 @@ import rivermouth.types.Limits;
 /** A part of a schema, as far as it is asked for, and what it says of values. */
 final class SchemaNode {
     static final SchemaNode ANY = new SchemaNode();
-    /** Of all parts of a document that Spark's own parser would read. */
+    /** Says of all parts of a document that Spark's own parser would read them. */
     static final SchemaNode OF_SPARK = new SchemaNode();
     private static final ObjectMapper MAPPER = new ObjectMapper();
     /** Before the point, where Delta widens a bigint to a decimal. */

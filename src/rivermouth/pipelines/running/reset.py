@@ -69,6 +69,7 @@ def prepare_selection(
         All of them are checked before the first is cleared.
     """
     cleared = to_clear(loaded, selection, listener)
+    wanted = chosen_names(loaded.graph, loaded.pipeline.name, selection.refresh, sinks=True)
     reset = chosen_flows(loaded.graph, loaded.pipeline.name, selection.reset_checkpoint)
     nodes = [node for node in loaded.graph.nodes if node.name in cleared]
     for node in nodes:
@@ -78,7 +79,6 @@ def prepare_selection(
             (reset_sink if node.kind == "sink" else read_again)(loaded, node, reset[node.name])
     if nodes:
         loaded.resolver.forget_tables()
-    wanted = chosen_names(loaded.graph, loaded.pipeline.name, selection.refresh, sinks=True)
     return (wanted | cleared | reset.keys() or None) if not selection.full_refresh_all else None
 
 

@@ -121,11 +121,12 @@ class Workspace(Reader):
         """
         reads = Reads(dataset, at, query.use)
         # A query in SQL has those of the pipeline as well, and these are not its own.
-        own = {name: value for name, value in query.conf.items() if self.params.get(name) != value}
+        others = self.params if isinstance(query, SqlQuery) else {}
+        own = {name: value for name, value in query.conf.items() if others.get(name) != value}
         with (
+            self.session.with_settings(own, nested=nested),
             self.lock,
             collecting(self.registry),
-            self.session.with_settings(own, nested=nested),
             self.errors(at, dataset),
         ):
             self._reads.append(reads)

@@ -129,7 +129,7 @@ def _children(plan: Any) -> list[Any]:
 
 
 def read_json_fast(spark: SparkSession) -> None:
-    """Has the queries of a session, and of its clones, read ``from_json`` by our reader where it can be.
+    """Has the streams of a session, and of its clones, read ``from_json`` by our reader where it can be.
 
     Documents that surely fit the schema are read by our reader, all others by Spark's. The rows are the same ones.
     """

@@ -52,9 +52,11 @@ public final class FromJson implements Serializable {
     }
 
     /**
-     * Has the queries of a session, and of those that are cloned of it, read {@code from_json} by this class where it can be.
+     * Has the streams of a session, and of those that are cloned of it, read {@code from_json} by this class where it can be.
      *
-     * <p>Spark has left out the fields that a query does not use before: that may change what a broken document becomes.
+     * <p>Before that, Spark leaves out the fields that a query does not use, which may change what a broken document becomes.
+     * Of a batch query it also compares plans before and after, to prune partitions and to choose files. So those are left
+     * as they are.
      */
     public static void addTo(SparkSession session) {
         ExperimentalMethods methods = session.experimental();
@@ -94,6 +96,9 @@ public final class FromJson implements Serializable {
     private static final class Reading extends Rule<LogicalPlan> {
         @Override
         public LogicalPlan apply(LogicalPlan plan) {
+            if (!plan.isStreaming()) {
+                return plan;
+            }
             SQLConf conf = SQLConf.get();
             boolean isUsual = conf.jsonEnablePartialResults()
                     && conf.legacyTimeParserPolicy().equals(LegacyBehaviorPolicy$.MODULE$.CORRECTED());
