@@ -51,8 +51,9 @@ class PipelineFolder:
         from rivermouth.pipelines.running.plan import plan
         from rivermouth.pipelines.selection import Selection
 
-        with commands.opened(self.pipeline(), writes=False) as loaded:
-            return {each.dataset: each for each in plan(loaded, Selection(**selection))}
+        chosen = Selection(**selection)
+        with commands.opened(self.pipeline(), writes=False, use="look", selection=chosen) as loaded:
+            return {each.dataset: each for each in plan(loaded, chosen)}
 
     def has(self, table):
         """Whether the table has a version; its folder comes before that."""

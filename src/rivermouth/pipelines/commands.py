@@ -128,7 +128,7 @@ def opened(
         hooks: Whose log Spark writes.
         writes: Whether its tables are made.
         use: What the JVM is for, if one is started for the block.
-        selection: What the update is about.
+        selection: What the update is about; None where there is none.
 
     Raises:
         RivermouthError: What is wrong with its files, definitions or queries.
@@ -136,7 +136,10 @@ def opened(
     with ManagedSession(pipeline.project, hooks, use=use) as spark:
         from rivermouth.pipelines.running.reset import loaded_for  # noqa: PLC0415 - loads Spark
 
-        with loaded_for(selection or Selection(), pipeline, spark, writes=writes) as found:
+        # Flows that follow begin side by side, so that one may read a view before it is computed.
+        follows = use == "follow" or (use == "look" and pipeline.settings.continuous)
+        computes = selection is not None and not follows
+        with loaded_for(selection or Selection(), pipeline, spark, writes=writes, computes=computes) as found:
             yield found
 
 
@@ -233,7 +236,7 @@ def validate(
     Guarantees:
         No table is made.
     """
-    with opened(pipeline, hooks, writes=False, use="look") as loaded:
+    with opened(pipeline, hooks, writes=False, use="look", selection=Selection()) as loaded:
         for text in notes_of(loaded):
             note(text)
         return [loaded.graph.names.shown(node.name) for node in loaded.graph.nodes if node.kind != "sink"]

@@ -195,6 +195,8 @@ def shown(
     with ManagedSession(pipeline.project, hooks) as spark:
         from pyspark.sql import functions as F  # noqa: N812, PLC0415 - loads Spark
 
+        from rivermouth.side_tables.row_dead_letters import AS_JSON, OLDER_ROW, ROW  # noqa: PLC0415
+
         for table in tables:
             letters = _chosen(spark, table, wanted).select(
                 "flow",
@@ -202,7 +204,7 @@ def shown(
                 "status",
                 "failed_expectations",
                 F.unix_micros("dead_lettered_at").alias("at"),
-                F.to_json("row", {"ignoreNullFields": "false"}).alias("row_json"),
+                F.coalesce(F.to_json(ROW, AS_JSON), OLDER_ROW).alias("row_json"),
                 *_OF_RECORDS,
             )
             found += [
@@ -316,7 +318,7 @@ def _chosen(spark: SparkSession, table: KnownDataset, wanted: LetterFilter) -> D
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 - loads Spark
 
     letters = spark.read.format("delta").load(table.dead_letters)
-    missing = {name: F.lit(None).cast(kind) for name, kind in _OF_RECORDS.items() if name not in letters.columns}
+    missing = {name: F.lit(None).cast(kind) for name, kind in _SOMETIMES.items() if name not in letters.columns}
     letters = letters.withColumns(missing).fillna(EXPECTATION, "reason")
     if wanted.status is not None:
         letters = letters.where(F.col("status") == wanted.status)
@@ -341,6 +343,8 @@ _OF_RECORDS: Final = {
     "kafka_value": "binary",
 }
 """Columns that dead letters only have where a query decodes records."""
+_SOMETIMES: Final = {**_OF_RECORDS, "older_row": "string"}
+"""Columns that not every table of dead letters has."""
 
 
 def _record(row: Row) -> RefusedRecord | None:

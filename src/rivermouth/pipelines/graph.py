@@ -83,6 +83,8 @@ class Node:
         inputs: What all of its flows read, each once.
         columns: The StructType of its queries; None for a sink.
         location: The folder of its table; None without one.
+        stand_in: The folder of an empty table with its columns, which queries read while its own cannot be read with
+            these; None where they read its own.
     """
 
     name: TableName
@@ -93,6 +95,7 @@ class Node:
     inputs: tuple[Input, ...] = ()
     columns: Any = None
     location: str | None = None
+    stand_in: str | None = None
 
     @property
     def at(self) -> SourceLine:

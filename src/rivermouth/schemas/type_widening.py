@@ -40,7 +40,7 @@ def widens(old: DataType, new: DataType) -> bool:
     The rules are those of Delta's type widening: https://docs.delta.io/delta-type-widening/. A struct is wider with
     further fields, and whatever is nested with wider types in it.
     """
-    return _holds(old, new) and not _holds(new, old)
+    return holds(old, new) and not holds(new, old)
 
 
 def takes(column: DataType, brought: DataType) -> bool:
@@ -62,18 +62,19 @@ def takes(column: DataType, brought: DataType) -> bool:
         return isinstance(brought, (*_TEXTS, *_TIMES, NullType, NumericType, BooleanType, DateType))
     if isinstance(column, _TIMES):
         return isinstance(brought, (*_TIMES, NullType, DateType))
-    return isinstance(brought, NullType) or _holds(brought, column)
+    return isinstance(brought, NullType) or holds(brought, column)
 
 
-def _holds(old: DataType, new: DataType) -> bool:
+def holds(old: DataType, new: DataType) -> bool:
+    """Whether ``new`` is the same type, or a wider one by Delta's rules; the order of fields is ignored."""
     match old, new:
         case StructType(), StructType():
             mine = {each.name: each.dataType for each in new.fields}
-            return all(each.name in mine and _holds(each.dataType, mine[each.name]) for each in old.fields)
+            return all(each.name in mine and holds(each.dataType, mine[each.name]) for each in old.fields)
         case ArrayType(), ArrayType():
-            return _holds(old.elementType, new.elementType)
+            return holds(old.elementType, new.elementType)
         case MapType(), MapType():
-            return _holds(old.keyType, new.keyType) and _holds(old.valueType, new.valueType)
+            return holds(old.keyType, new.keyType) and holds(old.valueType, new.valueType)
     return old.simpleString() == new.simpleString() or _number_widens(old, new)
 
 

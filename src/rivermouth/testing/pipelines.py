@@ -133,7 +133,9 @@ class PipelineTest:
         paths = {f"{PATHS}{path}": folder for path, folder in self._sources.paths.items()}
         pipeline = replace(self._pipeline, configuration={**paths, **self._pipeline.configuration})
         options = commands.UpdateOptions(Selection(tuple(refresh), tuple(full_refresh)), follow=False)
-        with loaded_for(options.selection, pipeline, self.spark, writes=True, given=self._sources) as found:
+        with loaded_for(
+            options.selection, pipeline, self.spark, writes=True, computes=True, given=self._sources
+        ) as found:
             self.outcomes = commands.updated(found, options)
         if check:
             commands.raise_failures(self.outcomes)

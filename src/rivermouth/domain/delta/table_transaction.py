@@ -22,6 +22,21 @@ class TableTransaction:
 
 
 @dataclass(frozen=True, slots=True)
+class NewLayout:
+    """What a table gets together with the rows that replace all of its rows.
+
+    Attributes:
+        schema: Its columns, as Spark's JSON of a schema.
+        partition_by: Names of partition columns.
+        cluster_by: Names of clustering columns; None where the table is not clustered.
+    """
+
+    schema: str
+    partition_by: tuple[str, ...] = ()
+    cluster_by: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class CountedTransaction:
     """A commit whose metadata is made once its rows are in files, so that it can hold their counts.
 
@@ -29,10 +44,10 @@ class CountedTransaction:
         app_id: The transaction's application.
         app_version: Its number.
         metadata: Gives the text for ``userMetadata``.
-        replaces: Whether the rows replace all rows of the table.
+        replaces: Whether the rows replace all rows of the table. With a layout the table gets that, too.
     """
 
     app_id: str
     app_version: int
     metadata: Callable[[], str]
-    replaces: bool = False
+    replaces: bool | NewLayout = False

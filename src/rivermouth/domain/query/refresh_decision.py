@@ -74,6 +74,7 @@ class ViewState:
         has_letters: Whether one of its expectations makes dead letters.
         unfit_columns: Columns of its query that its table lacks, or has in a type that is not theirs.
         policy: Its ``refresh_policy``.
+        is_redefined: Whether its table gets other columns or partition columns with its rows.
     """
 
     entry: QueryEntry
@@ -87,6 +88,7 @@ class ViewState:
     has_letters: bool = False
     unfit_columns: frozenset[str] = frozenset()
     policy: str = "auto"
+    is_redefined: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +140,8 @@ def _anew(view: ViewState) -> str:
     entry = view.entry
     if entry.kind != "refresh":
         return "it was not computed yet"
+    if view.is_redefined:
+        return "its columns or partition columns have changed"
     if entry.fingerprint != view.fingerprint:
         return "its definition has changed"
     if set(entry.sources) != set(view.sources):

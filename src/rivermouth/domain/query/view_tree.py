@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import posixpath
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 
@@ -94,6 +94,21 @@ class PlanNode:
     def reads_any(self, paths: frozenset[str]) -> bool:
         """Whether one of these tables is read here or below."""
         return any(each.path in paths for each in self.reads())
+
+
+def relocated(node: PlanNode, place: Callable[[str], str]) -> PlanNode:
+    """The tree with other folders of its tables.
+
+    Args:
+        node: Its top.
+        place: Gives the folder that a table has in it, by the one that it has now.
+    """
+    return replace(
+        node,
+        table=None if node.table is None else replace(node.table, path=place(node.table.path)),
+        children=tuple(relocated(each, place) for each in node.children),
+        subqueries=tuple(relocated(each, place) for each in node.subqueries),
+    )
 
 
 def read_tree(text: str) -> PlanNode:

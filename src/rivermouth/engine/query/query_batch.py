@@ -237,7 +237,7 @@ def write_held(spark: SparkSession, run: QueryRun) -> bool:
 
 def _letters(routed: DataFrame, run: QueryRun, entry: QueryEntry) -> DataFrame:
     context = run.context
-    letters = context.dead_letters.letters(routed, context.expectations, entry)
+    letters = context.dead_letters.letters(routed, context.expectations, entry, run.columns)
     if run.query is None or not run.decoded:
         return letters
     letters = letters.withColumn("reason", F.lit("EXPECTATION"))

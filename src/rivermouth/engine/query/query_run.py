@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
 
+    from rivermouth.domain.delta.table_transaction import NewLayout
     from rivermouth.engine.query.counted_view import CountedView
     from rivermouth.engine.query.decoded_stream import DecodedStream
     from rivermouth.ports.delta.query_ledger import QueryLedger, QueryPosition
@@ -101,6 +102,8 @@ class QueryRun:
         stateful: Whether its query keeps state.
         replaces: Whether each batch is the whole result, which replaces the rows of the table: an aggregation without a
             watermark.
+        layout: What the table of a view gets with its rows, which are computed in full; None where its own columns and
+            layout stay.
         repeats: The batch that brings the rows of the newest entry again, for its dead letters; None where none does.
         views: Views with expectations that its query reads.
         decoded: Records that its query decodes.
@@ -120,6 +123,7 @@ class QueryRun:
     fingerprint: str = ""
     stateful: bool = False
     replaces: bool = False
+    layout: NewLayout | None = None
     repeats: int | None = None
     views: Sequence[CountedView] = ()
     decoded: Sequence[DecodedStream] = ()

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from rivermouth.domain.delta.table_transaction import NewLayout
 from rivermouth.errors import TablePartitionsChanged, TableSchemaChanged
 from rivermouth.ports.delta import delta_ddl, delta_table
 from rivermouth.ports.delta.query_ledger import is_written_by_queries
 from rivermouth.ports.internals.delta_snapshot import TableState, clustering_columns, table_state
 from rivermouth.schemas.column_types import nullable_columns
-from rivermouth.schemas.type_widening import widens
+from rivermouth.schemas.type_widening import holds, widens
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -87,7 +88,34 @@ def redefine(spark: SparkSession, table: QueryTable) -> None:
     Guarantees:
         As ``delta_table.redefine``.
     """
-    delta_table.redefine(spark, table.location, _layout(table), metadata=_made_for(table))
+    _allow_layout(spark, table)
+    layout = replace(_layout(table), columns=nullable_columns(table.columns))
+    delta_table.redefine(spark, table.location, layout, metadata=_made_for(table))
+
+
+def prepare_layout(spark: SparkSession, table: QueryTable) -> NewLayout:
+    """What a table gets by its definition when all of its rows are replaced; afterwards it can have these columns.
+
+    Where the definition has no clustering columns, the table keeps those of its own that are among the new columns.
+
+    Guarantees:
+        Run twice: the second time changes nothing. Readers see the same rows.
+    """
+    _allow_layout(spark, table)
+    known, schema = clustering_columns(spark, table.location), nullable_columns(table.columns).json()
+    if known is None:
+        return NewLayout(schema, table.partition_by)
+    there = {each.name.lower() for each in table.columns}
+    kept = tuple(each for each in known if each.lower() in there)
+    return NewLayout(schema, table.partition_by, table.cluster_by or (() if table.partition_by else kept))
+
+
+def _allow_layout(spark: SparkSession, table: QueryTable) -> None:
+    """Lets a table have the columns and partition columns of its definition alone."""
+    delta_ddl.allow_columns(spark, table.location, table.columns)
+    partitions = {each.lower() for each in table.partition_by}
+    kept = [each.name for each in table.columns if each.name.lower() not in partitions]
+    delta_ddl.forget_statistics(spark, table.location, kept)
 
 
 def has_never_had_rows(files: LakeFiles, location: str) -> bool:
@@ -164,7 +192,7 @@ def changes(state: TableState, table: QueryTable) -> tuple[list[StructField], li
         elif mine.dataType.simpleString() != column.dataType.simpleString():
             if widens(mine.dataType, column.dataType):
                 widened.append(column)
-            elif not _is_narrower(column, mine):
+            elif not holds(column.dataType, mine.dataType):
                 raise TableSchemaChanged(
                     at=table.at,
                     dataset=table.dataset,
@@ -173,11 +201,6 @@ def changes(state: TableState, table: QueryTable) -> tuple[list[StructField], li
                     wanted=column.dataType.simpleString(),
                 )
     return added, widened
-
-
-def _is_narrower(column: StructField, mine: StructField) -> bool:
-    """Whether the table's type holds all values that the query's has."""
-    return widens(column.dataType, mine.dataType)
 
 
 def conformed(rows: DataFrame, columns: StructType) -> DataFrame:

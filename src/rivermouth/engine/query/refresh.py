@@ -106,7 +106,7 @@ def _write(frame: DataFrame, entry: QueryEntry, run: QueryRun, *, replaces: bool
         run.position,
         lambda: entry.counted(row_expectations.counted(context.expectations, observed.get())),
         table_id=run.table_id,
-        replace=replaces,
+        replace=replaces and (run.layout or True),
     )
     context.step("written")
     run.position = position

@@ -20,7 +20,8 @@ from rivermouth.pipelines.python.notebook_names import frames_with_display, note
 from rivermouth.pipelines.python.printed import output_apart
 from rivermouth.pipelines.python.registry import Registry
 from rivermouth.pipelines.python.user_modules import importing
-from rivermouth.pipelines.running.resolve import Resolver
+from rivermouth.pipelines.running.resolving.dataset_tables import Rewrites, never
+from rivermouth.pipelines.running.resolving.resolve import Resolver
 from rivermouth.pipelines.running.workspace import Workspace
 from rivermouth.pipelines.session.avro_functions import AvroFunctions, with_registry
 from rivermouth.pipelines.session.table_properties import with_known_properties
@@ -28,10 +29,9 @@ from rivermouth.ports.internals.sessions import standing_in
 from rivermouth.ports.spark.worker_modules import worker_modules
 
 if TYPE_CHECKING:
-    from rivermouth.pipelines.names import TableName
     from rivermouth.pipelines.running.given import GivenSources
     from rivermouth.pipelines.running.pipeline import Pipeline
-    from rivermouth.pipelines.spec import Dataset, Definitions
+    from rivermouth.pipelines.spec import Definitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def loaded(
     *,
     writes: bool,
     given: GivenSources | None = None,
-    clears: Callable[[TableName, Dataset], bool],
+    rewrites: Rewrites,
     redefine: Callable[[Loaded], None],
 ) -> Iterator[Loaded]:
     """The pipeline, ready to be run in the block: its modules can be imported and its names are known to Spark.
@@ -73,7 +73,7 @@ def loaded(
         writes: Whether its tables are made; else none is, and those that are missing are empty ones in a folder for
             temporary files.
         given: What a test gives in the place of sources, and of datasets.
-        clears: Whether the update removes all rows of a table before it writes some.
+        rewrites: Which tables the update writes from the beginning.
         redefine: Gives the misfits of the resolver the columns and partitions of their definitions.
 
     Raises:
@@ -90,11 +90,11 @@ def loaded(
             definitions = given.definitions(definitions, pipeline.names)
         definitions = with_known_properties(workspace.session, definitions)
         found = declared(definitions, pipeline.names)
-        resolver = Resolver(workspace, found, f"{folder}/tables", writes=writes, replaces=clears)
+        resolver = Resolver(workspace, found, f"{folder}/tables", rewrites, writes=writes)
         graph = resolver.graph()
-        if writes and resolver.misfits:
+        if writes and resolver.tables.misfits:
             redefine(Loaded(pipeline, workspace, definitions, found, resolver, graph))
-            resolver = Resolver(workspace, found, f"{folder}/more", writes=True)
+            resolver = Resolver(workspace, found, f"{folder}/more", replace(rewrites, clears=never), writes=True)
             graph = resolver.graph()
         pipeline.check_registered(graph)
         # Those of queries come while these are looked at.

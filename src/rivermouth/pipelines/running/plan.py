@@ -170,9 +170,10 @@ def _new_columns(loaded: Loaded, node: Node) -> tuple[str, ...]:
     files, location = loaded.workspace.files_of_lake, loaded.pipeline.table(node.name, node.dataset)
     if not delta_table.exists(files, location):
         return tuple(f"{each.name} {each.dataType.simpleString()}" for each in node.columns)
-    if node.name in loaded.resolver.misfits:
+    tables = loaded.resolver.tables
+    if node.name in tables.misfits or node.name in tables.to_redefine:
         return tuple(f"{each.name} {each.dataType.simpleString()}" for each in node.columns)
-    added, widened = changes(table_state(loaded.workspace.session, location), loaded.resolver.table_of(node))
+    added, widened = changes(table_state(loaded.workspace.session, location), tables.table_of(node))
     return tuple(f"{each.name} {each.dataType.simpleString()}" for each in [*added, *widened])
 
 

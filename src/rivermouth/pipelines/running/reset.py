@@ -16,6 +16,7 @@ from rivermouth.pipelines.running import load
 from rivermouth.pipelines.running.flows.flow_runs import context_of, own_position
 from rivermouth.pipelines.running.flows.sinks import reset_sink
 from rivermouth.pipelines.running.losses import what_would_be_lost
+from rivermouth.pipelines.running.resolving.dataset_tables import Rewrites, never
 from rivermouth.pipelines.selection import chosen_flows, chosen_names
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.internals.delta_snapshot import table_state
@@ -40,18 +41,36 @@ _RESET_ALLOWED = "pipelines.reset.allowed"
 
 @contextmanager
 def loaded_for(
-    selection: Selection, pipeline: Pipeline, spark: SparkSession, *, writes: bool, given: GivenSources | None = None
+    selection: Selection,
+    pipeline: Pipeline,
+    spark: SparkSession,
+    *,
+    writes: bool,
+    computes: bool,
+    given: GivenSources | None = None,
 ) -> Iterator[Loaded]:
     """A pipeline loaded for an update with this selection; see ``load.loaded``.
 
     Tables that do not fit their definitions get the columns and partitions of these, if the update clears them or
-    they have never had rows.
+    they have never had rows. Those of views get them also with the rows that the update computes.
+
+    Args:
+        selection: Which datasets the update is about.
+        pipeline: The pipeline.
+        spark: The session whose context it uses.
+        writes: Whether its tables are made and changed.
+        computes: Whether each view is computed before a query reads it.
+        given: What a test gives in the place of sources.
 
     Raises:
         RivermouthError: As ``load.loaded`` and ``to_clear``.
     """
-    clears, redefine = partial(is_cleared, selection, pipeline.names), partial(redefine_tables, selection)
-    with load.loaded(pipeline, spark, writes=writes, given=given, clears=clears, redefine=redefine) as found:
+    rewrites = Rewrites(
+        clears=partial(is_cleared, selection, pipeline.names),
+        computes=partial(is_computed, selection, pipeline.names) if computes else never,
+    )
+    redefine = partial(redefine_tables, selection)
+    with load.loaded(pipeline, spark, writes=writes, given=given, rewrites=rewrites, redefine=redefine) as found:
         yield found
 
 
@@ -141,6 +160,12 @@ def is_cleared(selection: Selection, names: Names, name: TableName, dataset: Dat
     return name in named or (selection.full_refresh_all and _allows_reset(dataset))
 
 
+def is_computed(selection: Selection, names: Names, name: TableName, dataset: Dataset) -> bool:
+    """Whether an update computes a view, and may give its table another definition."""
+    named = {names.resolve(text) for text in (*selection.refresh, *selection.full_refresh, *selection.reset_checkpoint)}
+    return _allows_reset(dataset) and (selection.full_refresh_all or not named or name in named)
+
+
 def redefine_tables(selection: Selection, loaded: Loaded) -> None:
     """Gives tables that do not fit their definitions the columns and partitions of these; they are cleared before.
 
@@ -153,11 +178,11 @@ def redefine_tables(selection: Selection, loaded: Loaded) -> None:
     """
     cleared = to_clear(loaded, selection, lambda _: None)
     for node in loaded.graph.nodes:
-        table = loaded.resolver.misfits.get(node.name)
+        table = loaded.resolver.tables.misfits.get(node.name)
         if table is None:
             continue
         if node.name in cleared:
-            clear(loaded, replace(node, location=table.location))
+            clear(loaded, node)
         redefine(loaded.workspace.session, table)
 
 

@@ -271,7 +271,10 @@ class Workspace(Reader):
         if node.columns is None:
             fix = f'give it a schema, or a flow: @dp.append_flow(target="{shown}")'
             raise DatasetUnknown(at=str(node.at), reader="a query", name=f"{shown}, which no flow writes,", fix=fix)
-        return self._delta(node.location or "", stream=stream, options=options)
+        # An older version has columns of its own.
+        is_older = any(name.lower() in ("versionasof", "timestampasof") for name in options)
+        place = node.location if is_older else node.stand_in or node.location
+        return self._delta(place or "", stream=stream, options=options)
 
     def _view(self, node: Node, shown: str) -> DataFrame:
         """The rows of a view. Those of a stream are counted by its expectations in each batch that reads them."""

@@ -72,7 +72,7 @@ def write_counted(
     """Writes ``rows`` in one commit whose metadata is made after the rows were written, so that it can hold counts.
 
     Args:
-        rows: In the table's shape; where they replace all rows, too.
+        rows: In the table's shape, or in the one that it gets where they replace all rows.
         location: The table's folder.
         transaction: The number of the commit, which is not in the table yet, and what makes its metadata.
         onto: The version at which the caller knows the table to be.

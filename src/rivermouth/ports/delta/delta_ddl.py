@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rivermouth.names import quoted
 from rivermouth.ports.delta.delta_table import MAPPING, needs_mapping
 from rivermouth.ports.internals.delta_snapshot import table_state
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
     from pyspark.sql.types import DataType, StructField
@@ -30,8 +30,7 @@ def alter(spark: SparkSession, location: str, *, added: Sequence[StructField], w
     from rivermouth.schemas.column_types import ddl  # noqa: PLC0415 - loads Spark, which reading a log does not need
 
     table = f"delta.{quoted(location)}"
-    if needs_mapping((*added, *widened)) and table_state(spark, location).properties.get(MAPPING, "none") == "none":
-        spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{MAPPING}' = 'name')")
+    allow_columns(spark, location, (*added, *widened))
     for column in added:
         spark.sql(f"ALTER TABLE {table} ADD COLUMNS ({quoted(column.name)} {ddl(column.dataType)})")
     there = {each.name.lower(): each.dataType for each in table_state(spark, location).columns} if widened else {}
@@ -45,6 +44,51 @@ def alter(spark: SparkSession, location: str, *, added: Sequence[StructField], w
             else f"ALTER COLUMN {step.path} TYPE {ddl(step.to)}"
         )
         spark.sql(f"ALTER TABLE {table} {what}")
+
+
+def allow_columns(spark: SparkSession, location: str, columns: Iterable[StructField]) -> None:
+    """Lets the table have such columns, in a commit of its own that touches no row; nothing where it can have them.
+
+    Where one has a name that no Parquet file can have as it is, the table then needs readers that know Delta's column
+    mapping; where one is a timestamp without a zone, readers that know this type.
+    """
+    columns, missing = tuple(columns), dict[str, str]()
+    if needs_mapping(columns) or _have_ntz(columns):
+        state = table_state(spark, location)
+        if needs_mapping(columns) and state.properties.get(MAPPING, "none") == "none":
+            missing[MAPPING] = "name"
+        if _have_ntz(columns) and not _have_ntz(state.columns):
+            missing["delta.feature.timestampNtz"] = "supported"
+    if missing:
+        set_properties(spark, location, missing)
+
+
+def _have_ntz(columns: Iterable[StructField]) -> bool:
+    return any("timestamp_ntz" in each.dataType.simpleString() for each in columns)
+
+
+def forget_statistics(spark: SparkSession, location: str, kept: Sequence[str]) -> None:
+    """Unsets the list of columns for which the table has statistics, where it names one that is not ``kept``.
+
+    Delta refuses each commit that takes such a column out of the table. It is a commit that touches no row.
+
+    Args:
+        spark: Any session.
+        location: The table's folder.
+        kept: Names of the columns that it has then, without partition columns.
+    """
+    said = next(
+        (text for name, text in table_state(spark, location).properties.items() if name.lower() == _STATISTICS), ""
+    )
+    named = {each.strip().strip("`").partition(".")[0].lower() for each in said.split(",") if each.strip()}
+    if named - {each.lower() for each in kept}:
+        spark.sql(
+            f"ALTER TABLE delta.{quoted(location)} UNSET TBLPROPERTIES IF EXISTS ('delta.dataSkippingStatsColumns')"
+        )
+
+
+_STATISTICS: Final = "delta.dataskippingstatscolumns"
+"""The property, in lower case, that lists the columns of statistics."""
 
 
 @dataclass(frozen=True, slots=True)

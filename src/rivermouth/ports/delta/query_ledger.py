@@ -17,6 +17,7 @@ from rivermouth.ports.internals.delta_snapshot import table_state
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from rivermouth.domain.delta.table_transaction import NewLayout
     from rivermouth.ports.delta.delta_table import Commit
     from rivermouth.ports.lake.lake_files import LakeFiles
 
@@ -154,7 +155,7 @@ class QueryLedger:
         entry: Callable[[], QueryEntry],
         *,
         table_id: str,
-        replace: bool = False,
+        replace: bool | NewLayout = False,
         by_footers: bool = False,
     ) -> tuple[QueryPosition, Commit]:
         """Writes rows and the entry that follows in one commit.
@@ -164,7 +165,7 @@ class QueryLedger:
             position: Where the flow is.
             entry: Called once the rows are in files.
             table_id: Delta's UUID of the table.
-            replace: Whether the rows replace all rows of the table.
+            replace: Whether the rows replace all rows of the table. With a layout the table gets that, too.
             by_footers: Whether Delta's statistics are taken from the files; no other thread may write in the session.
 
         Raises:

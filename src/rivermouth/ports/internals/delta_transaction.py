@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from rivermouth.decoding.jvm.java_objects import java_class, java_frame, java_session, jvm
-from rivermouth.domain.delta.table_transaction import CountedTransaction, TableTransaction
+from rivermouth.domain.delta.table_transaction import CountedTransaction, NewLayout, TableTransaction
 from rivermouth.ports.internals import sessions
 from rivermouth.ports.internals.delta_snapshot import table_state
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _DELTA: Final = "org.apache.spark.sql.delta"
+_CLUSTERED: Final = f"{_DELTA}.skipping.clustering.ClusteredTableUtils"
 STATISTICS_CONF: Final = "spark.databricks.delta.stats.collect"
 
 
@@ -46,33 +49,72 @@ def append_onto(
         transaction.readWholeTable()
         for app_id in table_state(spark, location).transactions:
             transaction.readTxn().addOne(app_id)
-    modes = java_class(spark, "org.apache.spark.sql.SaveMode")
-    replaces = isinstance(carried, CountedTransaction) and carried.replaces
-    mode = modes.Overwrite if replaces else modes.Append
+    way = _way(spark, transaction, carried.replaces if isinstance(carried, CountedTransaction) else False)
     written = _with_footers if by_footers else _without_footers
-    # With the other word, which a session may prefer, rows of partitions without new rows would stay.
-    settings = {"partitionOverwriteMode": "static"} if replaces else {}
-    actions = written(transaction, _writer(rows, log, mode, settings), spark)
+    actions = written(transaction, _writer(rows, log, way), way, spark)
     text = carried.metadata if isinstance(carried, TableTransaction) else carried.metadata()
     set_transaction = java_class(spark, f"{_DELTA}.actions.SetTransaction")
     number = set_transaction(carried.app_id, carried.app_version, some(int(time.time() * 1000)))
-    no_partitions = some(jvm(spark).PythonUtils.toSeq([]))
     operation = java_class(spark, f"{_DELTA}.DeltaOperations$Write")(
-        mode, no_partitions, none, some(text), none, none, none, none, none
+        way.mode, some(way.partition_by), none, some(text), none, way.new_columns, none, none, none
     )
     transaction.commit(actions.appended(number), operation)
     return True
 
 
-def _writer(rows: DataFrame, log: Any, mode: Any, settings: dict[str, str]) -> Any:
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How Delta's writer writes rows, as objects of the JVM.
+
+    Attributes:
+        mode: Of saving.
+        options: Of the writer.
+        partition_by: The partition columns that the table gets; empty where it keeps its own.
+        cluster_by: The clustering columns that it has then, as an option.
+        schema: The columns that it gets, as an option.
+        new_columns: Whether it gets columns, as an option.
+    """
+
+    mode: Any
+    options: Any
+    partition_by: Any
+    cluster_by: Any
+    schema: Any
+    new_columns: Any
+
+
+def _way(spark: SparkSession, transaction: Any, replaces: bool | NewLayout) -> _Way:
+    """How rows are written behind the others of the table, or in the place of all."""
+    to_scala, (none, some) = jvm(spark).PythonUtils, _options(spark)
+    modes = java_class(spark, "org.apache.spark.sql.SaveMode")
+    no_options, no_columns = to_scala.toScalaMap({}), to_scala.toSeq([])
+    if not replaces:
+        return _Way(modes.Append, no_options, no_columns, none, none, none)
+    # With the other word, which a session may prefer, rows of partitions without new rows would stay.
+    options = {"partitionOverwriteMode": "static"}
+    if not isinstance(replaces, NewLayout):
+        # Without them a clustered table would lose its clustering columns.
+        clusters = java_class(spark, _CLUSTERED).getClusterBySpecOptional(transaction.snapshot())
+        return _Way(modes.Overwrite, to_scala.toScalaMap(options), no_columns, clusters, none, none)
+    options["overwriteSchema"] = "true"
+    clusters = none
+    if replaces.cluster_by is not None:
+        spec = java_class(spark, f"{_DELTA}.skipping.clustering.temp.ClusterBySpec")
+        clusters = some(spec.fromProperty(json.dumps([each.split(".") for each in replaces.cluster_by])))
+    # Not those of the rows: their metadata may have what other tables check, as the length of a varchar.
+    schema = some(java_class(spark, "org.apache.spark.sql.types.DataType").fromJson(replaces.schema))
+    partitions = to_scala.toSeq(list(replaces.partition_by))
+    return _Way(modes.Overwrite, to_scala.toScalaMap(options), partitions, clusters, schema, some(True))
+
+
+def _writer(rows: DataFrame, log: Any, way: _Way) -> Any:
     """Delta's writer of these rows: it writes files and returns the actions that add them."""
     spark = rows.sparkSession
-    to_scala, (none, _some) = jvm(spark).PythonUtils, _options(spark)
-    no_settings = to_scala.toScalaMap({})
-    conf = java_session(spark).sessionState().conf()
-    options = java_class(spark, f"{_DELTA}.DeltaOptions")(to_scala.toScalaMap(settings), conf)
+    none, _some = _options(spark)
+    no_settings = jvm(spark).PythonUtils.toScalaMap({})
+    options = java_class(spark, f"{_DELTA}.DeltaOptions")(way.options, java_session(spark).sessionState().conf())
     writer = java_class(spark, f"{_DELTA}.commands.WriteIntoDelta")
-    return writer(log, mode, options, to_scala.toSeq([]), no_settings, java_frame(rows), none, none, False)
+    return writer(log, way.mode, options, way.partition_by, no_settings, java_frame(rows), none, way.schema, False)
 
 
 def _options(spark: SparkSession) -> tuple[Any, Any]:
@@ -81,21 +123,20 @@ def _options(spark: SparkSession) -> tuple[Any, Any]:
     return option.empty(), option.apply
 
 
-def _without_footers(transaction: Any, writer: Any, spark: SparkSession) -> Any:
+def _without_footers(transaction: Any, writer: Any, way: _Way, spark: SparkSession) -> Any:
     """The actions that add the writer's files, with the statistics that Delta works out from every row."""
-    none, _some = _options(spark)
-    return writer.write(transaction, java_session(spark), none, False)
+    return writer.write(transaction, java_session(spark), way.cluster_by, False)
 
 
-def _with_footers(transaction: Any, writer: Any, spark: SparkSession) -> Any:
+def _with_footers(transaction: Any, writer: Any, way: _Way, spark: SparkSession) -> Any:
     """The same actions, with the same statistics; from the footers of the files where they know them all."""
     footers, snapshot = java_class(spark, "rivermouth.internals.stats.Footers"), transaction.snapshot()
     wanted = spark.conf.get(STATISTICS_CONF, "true") == "true"
     if not (wanted and footers.suffice(snapshot)):
-        return _without_footers(transaction, writer, spark)
+        return _without_footers(transaction, writer, way, spark)
     spark.conf.set(STATISTICS_CONF, "false")
     try:
-        actions = _without_footers(transaction, writer, spark)
+        actions = _without_footers(transaction, writer, way, spark)
     finally:
         spark.conf.unset(STATISTICS_CONF)
     return footers.told(actions, snapshot, snapshot.path().getParent(), sessions.hadoop_conf(spark))

@@ -26,7 +26,7 @@ from rivermouth.ports.internals.observed import Observed
 from rivermouth.ports.internals.query_plans import over_rows
 from rivermouth.ports.lake.lake_files import files_for
 from rivermouth.rows import dead_letter, routing, row_expectations
-from rivermouth.side_tables.row_dead_letters import ROW, RowDeadLetters
+from rivermouth.side_tables.row_dead_letters import OLDER_ROW, ROW, RowDeadLetters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -131,6 +131,8 @@ def _judged(spark: SparkSession, table: LetterTable, query: RecordQuery) -> tupl
     letters, version = replay_letters.letters_of(spark, table)
     letters, flow = letters.withColumn(LETTER, F.struct("*")), query.decoded.flow
     picked = replay_letters.is_open() & F.col(ROW).isNull() & F.col("flow").eqNullSafe(query.flow)
+    if OLDER_ROW in letters.columns:
+        picked &= F.col(OLDER_ROW).isNull()
     routed = transform(dead_letter.as_envelope(letters.where(picked), LETTER), flow, (LETTER,))
     passing = routed.where(f"{names.ROUTE} <> '{routing.DEAD_LETTER}'")
     refused = dead_letter.dead_letters(routed, flow, target=table.dataset, entry=0, topic_ids={}, beside=(LETTER,))
@@ -226,6 +228,6 @@ def _write(spark: SparkSession, table: LetterTable, query: RecordQuery, number: 
 
 def _letters(routed: DataFrame, table: LetterTable, query: RecordQuery, number: int) -> DataFrame:
     """The rows that failed an expectation, as dead letters of no ledger entry."""
-    letters = RowDeadLetters.letters(routed, table.spared, QueryEntry(query.flow, number))
+    letters = RowDeadLetters.letters(routed, table.spared, QueryEntry(query.flow, number), query.table.columns)
     nothing, mine = F.lit(None).cast("bigint"), F.lit(number).cast("bigint")
     return letters.withColumns({"entry": nothing, "replay": mine, "reason": F.lit("EXPECTATION")})

@@ -74,7 +74,7 @@ def opened(loaded: Loaded, context: QueryContext, frame: DataFrame) -> QueryRun:
         TableOfFlow: A flow of a project file wrote the table.
     """
     position = own_position(context, loaded.workspace.session)
-    state = loaded.resolver.state(context.places.table, position.version)
+    state = loaded.resolver.tables.state(context.places.table, position.version)
     return QueryRun(
         context,
         columns=state.columns,

@@ -25,6 +25,7 @@ from rivermouth.pipelines.running.flows.views import view_of
 from rivermouth.pipelines.running.output_modes import output_mode
 from rivermouth.pipelines.running.reads import in_own_session
 from rivermouth.ports.spark.local_frames import no_rows
+from rivermouth.schemas.column_types import nullable_columns
 
 if TYPE_CHECKING:
     from rivermouth.engine.query.query_events import QueryListener
@@ -105,7 +106,7 @@ def refresh_node(
         mode = "update" if flow.keys else "append"
         return _once(evaluated, run, _batch(loaded, node, flow, evaluated, run), mode)
     if interval_s is None:
-        tables = map(loaded.resolver.newest, _streamed_tables(loaded, evaluated.inputs))
+        tables = map(loaded.resolver.tables.newest, _streamed_tables(loaded, evaluated.inputs))
         if has_nothing_new(run, tables, lambda: workspace.kafka_ends.of(evaluated.kafka)):
             return Done(reason=NOTHING_NEW)
     batch = _batch(loaded, node, flow, evaluated, run)
@@ -144,6 +145,9 @@ def _view(loaded: Loaded, node: Node, evaluated: Evaluated, run: QueryRun) -> Do
     context = run.context
     if run.entry.refreshed == "full":  # its update may have ended before it deleted them
         context.dead_letters.forget_before(loaded.workspace.session, run.entry)
+    run.layout = loaded.resolver.tables.prepare_layout(node)
+    if run.layout is not None:
+        run.columns = nullable_columns(loaded.resolver.tables.to_redefine[node.name].columns)
     view = view_of(loaded, node, evaluated, context, run.position, run.columns)
     run.fingerprint, decision = view.state.fingerprint, decide(view.state)
     if decision.refused:
@@ -151,6 +155,8 @@ def _view(loaded: Loaded, node: Node, evaluated: Evaluated, run: QueryRun) -> Do
     context.emit(ViewDecided(context.dataset, context.flow, decision.kind, decision.reason))
     if decision.kind != "nothing":
         refresh(view.plan, decision, view.sources, run)
+    if run.layout is not None:
+        loaded.resolver.tables.complete_redefinition(node)
     return Done(run.counts, reason=decision.reason, refresh=decision.kind)
 
 

@@ -50,7 +50,7 @@ def replayed_node(
         if why := _not_replayed(evaluated):
             done = _leaving(done, records, why)
             continue
-        query = RecordQuery(name, evaluated.frame, evaluated.decoded[0], loaded.resolver.table_of(node))
+        query = RecordQuery(name, evaluated.frame, evaluated.decoded[0], loaded.resolver.tables.table_of(node))
         found = replay_records(evaluated.frame.sparkSession, table, query, dry_run=dry_run)
         done = _added(done, found)
     return done

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rivermouth.domain.query.refresh_decision import SourceChange, ViewState
-from rivermouth.domain.query.view_tree import plain_path
+from rivermouth.domain.query.view_tree import plain_path, relocated
 from rivermouth.engine.query.refresh import ViewSource
 from rivermouth.pipelines.running.flows.view_definition import definition_of
 from rivermouth.pipelines.running.reads import read_by
@@ -15,13 +15,13 @@ from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.table_changes import change_of, changed_by
 from rivermouth.ports.internals.query_plans import ViewPlan
 from rivermouth.rows import row_expectations
-from rivermouth.schemas.type_widening import widens
+from rivermouth.schemas.type_widening import holds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import StructField, StructType
 
     from rivermouth.domain.query.query_entry import QueryEntry
     from rivermouth.domain.query.view_tree import PlanNode
@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from rivermouth.pipelines.running.reads import Evaluated
     from rivermouth.ports.delta.query_ledger import QueryPosition
     from rivermouth.ports.lake.lake_files import LakeFiles
+
+
+_FILLED: Final = SourceChange("lost", reason="it will be computed or filled again")
+"""What happens to a table in whose place an empty one is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,26 +71,24 @@ def view_of(
         position: Where that is in its ledger.
         columns: Of its table; None where there is none.
     """
-    files, entry, frame = context.files, position.entry, evaluated.frame
+    files, entry, frame, tables = context.files, position.entry, evaluated.frame, loaded.resolver.tables
     plan = ViewPlan(frame)
-    locations, outside = read_by(evaluated.inputs, plan.tree, _finder(loaded))
-    sources = _sources(loaded, plan.tree, locations, entry)
-    changes = {path: _change(files, entry, plan.tree, path, each) for path, each in sources.items()}
-    feeds = {each.path for each in plan.tree.reads() if each.feed and changes[each.path].same_settings}
+    tree = relocated(plan.tree, tables.own_place)
+    locations, outside = read_by(evaluated.inputs, tree, _finder(loaded))
+    sources = _sources(loaded, tree, locations, entry)
+    changes = {
+        path: _FILLED if tables.has_stand_in(path) else _change(files, entry, tree, path, each)
+        for path, each in sources.items()
+    }
+    feeds = {each.path for each in tree.reads() if each.feed and changes[each.path].same_settings}
     for path in feeds:
         sources[path] = replace(sources[path], has_feed=True)
         changes[path] = replace(changes[path], changed_bytes=changes[path].feed_bytes)
-    there = {} if columns is None else {each.name.lower(): each.dataType for each in columns}
-    unfit = (
-        each.name.lower()
-        for each in frame.schema
-        if (mine := there.get(each.name.lower())) is None or (mine != each.dataType and not widens(each.dataType, mine))
-    )
     letters, judged = entry.counts.dead_lettered, _judging(frame, context)
     state = ViewState(
         entry=entry,
-        fingerprint=definition_of(loaded.pipeline, evaluated, plan.tree, judged, context),
-        tree=plan.tree,
+        fingerprint=definition_of(loaded.pipeline, evaluated, tree, judged, context),
+        tree=tree,
         sources=changes,
         outside=(*outside, *_tables_of(judged)),
         judged=judged,
@@ -94,8 +96,9 @@ def view_of(
         lacks_letters=letters > 0
         and context.dead_letters.newest_entry(loaded.workspace.session, entry.flow) < entry.number,
         has_letters=any(each.action == "dead_letter" for each in context.expectations),
-        unfit_columns=frozenset(unfit),
+        unfit_columns=frozenset(_unfit(frame.schema, columns or ())),
         policy=policy_of(node),
+        is_redefined=node.name in tables.to_redefine,
     )
     return View(plan, state, sources)
 
@@ -104,6 +107,15 @@ def policy_of(node: Node) -> str:
     """The refresh policy of a view."""
     said = None if node.dataset is None else node.dataset.refresh_policy
     return said or "auto"
+
+
+def _unfit(brought: StructType, columns: Iterable[StructField]) -> Iterator[str]:
+    """The columns of a query that its table lacks, or has in a type that does not hold theirs; in lower case."""
+    there = {each.name.lower(): each.dataType for each in columns}
+    for each in brought:
+        mine = there.get(each.name.lower())
+        if mine is None or not holds(each.dataType, mine):
+            yield each.name.lower()
 
 
 def _finder(loaded: Loaded) -> Callable[[str], Node | None]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.domain.query.refresh_decision import policy_refused
 from rivermouth.engine.query.cdc_settings import target_columns
-from rivermouth.engine.query.query_table import QueryTable, changes, has_never_had_rows, has_other_columns, prepare
 from rivermouth.errors import (
     DefinitionInvalid,
     NewColumnsNotTaken,
@@ -20,8 +18,6 @@ from rivermouth.errors import (
     RefreshPolicyRefused,
     SnapshotInvalid,
     SnapshotMissing,
-    TablePartitionsChanged,
-    TableSchemaChanged,
 )
 from rivermouth.names import END_AT, START_AT
 from rivermouth.pipelines.graph import Declared, FlowNode, Graph, Node, circle
@@ -43,20 +39,19 @@ from rivermouth.pipelines.running.output_modes import (
     sink_output_mode,
 )
 from rivermouth.pipelines.running.reads import Evaluated, each_once, read_by
+from rivermouth.pipelines.running.resolving.dataset_tables import DatasetTables, Rewrites
 from rivermouth.pipelines.session import lake_tables
 from rivermouth.pipelines.session.dataset_conditions import with_conditions
 from rivermouth.pipelines.session.snapshot_functions import VERSION_TYPES, is_versioned, takes_version
-from rivermouth.pipelines.session.table_properties import stored
 from rivermouth.pipelines.sink_columns import check_file_mode, check_once, check_sink_columns, check_sink_place
 from rivermouth.pipelines.spec import VIEWS, Dataset, PythonQuery
 from rivermouth.ports.delta import delta_table
-from rivermouth.ports.delta.stand_in import create_stand_in
-from rivermouth.ports.internals.delta_snapshot import TableState, table_state
+from rivermouth.ports.internals.delta_snapshot import table_state
 from rivermouth.ports.internals.query_plans import ViewPlan
 from rivermouth.schemas.column_types import nullable_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection
 
     from pyspark.sql import DataFrame
 
@@ -72,12 +67,11 @@ class Resolver:
         workspace: Evaluates queries.
         declared: What the pipeline's files define.
         stand_ins: A folder for empty tables in the place of those that cannot be read.
+        rewrites: Which tables the update writes from the beginning.
         writes: Whether tables are made and changed.
-        replaces: Whether the update removes all rows of a table before it writes some.
 
     Attributes:
-        misfits: Tables that do not fit their definitions, and will get them: they have no row, or will have none. In
-            the graph empty ones are in their place.
+        tables: The tables of the datasets.
     """
 
     def __init__(
@@ -85,19 +79,18 @@ class Resolver:
         workspace: Workspace,
         declared: Declared,
         stand_ins: str,
+        rewrites: Rewrites,
         *,
         writes: bool,
-        replaces: Callable[[TableName, Dataset], bool] = lambda _name, _dataset: False,
     ) -> None:
         self.workspace = workspace
         self.declared = declared
-        self.misfits: dict[TableName, QueryTable] = {}
-        self._stand_ins, self._writes, self._replaces = stand_ins, writes, replaces
+        self.tables = DatasetTables(workspace, stand_ins, rewrites, writes=writes)
+        self._writes = writes
         self._nodes: dict[TableName, Node] = {}
         self._path: list[TableName] = []
         self._versions: dict[str, T.DataType] = {}
         self._evaluated: dict[tuple[TableName, str], Evaluated] = {}
-        self._states: dict[str, TableState] = {}
         workspace.nodes = self
 
     def graph(self) -> Graph:
@@ -109,7 +102,11 @@ class Resolver:
         for name in [*self.declared.datasets, *(each for each in self.declared.flows if not each.schema)]:
             self.node(name)
         self.workspace.of_views.clear()
-        return Graph(tuple(self._nodes.values()), self.workspace.names)
+        found = Graph(tuple(self._nodes.values()), self.workspace.names)
+        if self._writes:
+            # What reads one of them by the graph is evaluated again behind it; others read what is there.
+            self._nodes |= {name: replace(self._nodes[name], stand_in=None) for name in self.tables.to_redefine}
+        return found
 
     def node(self, name: TableName) -> Node:
         """See ``Nodes``.
@@ -142,25 +139,8 @@ class Resolver:
 
     def forget_tables(self) -> None:
         """Tables are looked at again, and batch queries evaluated: both are as they were when the graph was made."""
-        self._states.clear()
+        self.tables.forget()
         self._evaluated = {key: each for key, each in self._evaluated.items() if each.frame.isStreaming}
-
-    def newest(self, location: str) -> tuple[str, int]:
-        """Delta's UUID of a table, and its newest version."""
-        state = self.state(location, (delta_table.commit_versions(self.workspace.files_of_lake, location) or [-1])[-1])
-        return state.table_id, state.version
-
-    def state(self, location: str, version: int) -> TableState:
-        """What the newest snapshot of a table says.
-
-        Args:
-            location: The table's folder.
-            version: Its newest version. Of the one that it had when the graph was made, all is known.
-        """
-        known = self._states.get(location)
-        return (
-            known if known is not None and known.version == version else table_state(self.workspace.session, location)
-        )
 
     def _kept(self, name: TableName, flow: FlowNode, evaluated: Evaluated) -> Evaluated:
         """What was evaluated, for its run."""
@@ -318,31 +298,7 @@ class Resolver:
                 check_table_mode(flow, frame, is_alone=len(flows) == 1)
         dataset = with_conditions(dataset, frames)
         node = Node(name, kind, dataset, None, *_with_inputs(flows, found), columns, location)
-        return node if columns is None else self._placed(node, dataset)
-
-    def _placed(self, node: Node, dataset: Dataset) -> Node:
-        """The node with a table that can be read: its own, or an empty one in its place."""
-        session, files, table = self.workspace.session, self.workspace.files_of_lake, self.table_of(node)
-        is_there = delta_table.exists(files, table.location)
-        try:
-            if is_there and self._replaces(node.name, dataset) and has_other_columns(session, table):
-                self.misfits[node.name] = table
-            elif self._writes:
-                with self.workspace.errors(dataset.at, table.dataset):
-                    self._states[table.location] = prepare(session, files, table)
-                return node
-            elif is_there:
-                changes(table_state(session, table.location), table)
-                return node
-        except (TableSchemaChanged, TablePartitionsChanged):
-            if not (self._replaces(node.name, dataset) or has_never_had_rows(files, table.location)):
-                raise
-            self.misfits[node.name] = table
-        # A number, because a name may have characters that no folder can have.
-        stand_in = Path(self._stand_ins) / f"{len(self._nodes)}"
-        return replace(
-            node, location=create_stand_in(session, stand_in, nullable_columns(table.columns), table.properties)
-        )
+        return node if columns is None else self.tables.placed(node, dataset)
 
     def grow(self, node: Node, flow: FlowNode, frame: DataFrame) -> None:
         """Gives a table the columns that a query has come to have since the graph was made; nothing for a sink.
@@ -362,23 +318,7 @@ class Resolver:
         except DefinitionInvalid as error:
             raise NewColumnsNotTaken(at=error.at, **error.facts) from None
         if columns != known:
-            table = replace(self.table_of(node), columns=columns)
-            self._states[table.location] = prepare(self.workspace.session, self.workspace.files_of_lake, table)
-
-    def table_of(self, node: Node) -> QueryTable:
-        """How the table of a node is made."""
-        dataset: Any = node.dataset
-        return QueryTable(
-            dataset=self.workspace.names.shown(node.name),
-            location=node.location or "",
-            columns=node.columns,
-            partition_by=dataset.partition_by,
-            cluster_by=dataset.cluster_by,
-            properties=stored(dataset.properties),
-            comment=dataset.comment,
-            at=str(dataset.at),
-            keyed=any(each.cdc is not None for each in node.flows),
-        )
+            self.tables.grow(node, columns)
 
 
 def _with_inputs(flows: tuple[FlowNode, ...], found: list[Evaluated]) -> tuple[tuple[FlowNode, ...], tuple[Input, ...]]:
