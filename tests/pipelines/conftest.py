@@ -10,6 +10,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from deltalake import DeltaTable, QueryBuilder
 
+from rivermouth.errors import RivermouthError
+
 
 @dataclass
 class PipelineFolder:
@@ -30,6 +32,16 @@ class PipelineFolder:
 
     def feed(self, name, *rows):
         self.write(name, "".join(f"{json.dumps(row)}\n" for row in rows))
+
+    def define(self, text, *changes):
+        """Writes ``src/a.sql``: a text for the folder, in which each first part of ``changes`` is its second one."""
+        for before, after in changes:
+            assert before in text
+            text = text.replace(before, after)
+        self.write("src/a.sql", text.replace("{folder}", str(self.folder)))
+
+    def table(self, name):
+        return DeltaTable(self.folder / f"lake/default/{name}")
 
     def pipeline(self, **params):
         from rivermouth.pipelines import commands
@@ -68,6 +80,13 @@ class PipelineFolder:
             (tuple(row) for row in zip(*(read.column(i).to_pylist() for i in range(read.num_columns)), strict=True)),
             key=repr,
         )
+
+
+def refusal(run):
+    """The whole text with which something is refused."""
+    with pytest.raises(RivermouthError) as refused:
+        run()
+    return str(refused.value)
 
 
 def records(servers, topic, *, isolation="read_committed", partitions=1):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from deltalake import DeltaTable
+from tests.pipelines.conftest import refusal
 
-from rivermouth.errors import RivermouthError
 from rivermouth.pipelines.running import reset
 from rivermouth.ports.internals.delta_snapshot import clustering_columns
 
@@ -35,25 +34,8 @@ SCHEMA_CHANGED = (
 )
 
 
-def define(folder, text, *changes):
-    for before, after in changes:
-        assert before in text
-        text = text.replace(before, after)
-    folder.write("src/a.sql", text.replace("{folder}", str(folder.folder)))
-
-
-def refusal(run):
-    with pytest.raises(RivermouthError) as refused:
-        run()
-    return str(refused.value)
-
-
-def table(folder, name):
-    return DeltaTable(folder.folder / f"lake/default/{name}")
-
-
 def types(folder, name):
-    return {each.name: str(each.type) for each in table(folder, name).schema().fields}
+    return {each.name: str(each.type) for each in folder.table(name).schema().fields}
 
 
 def results(folder, **selection):
@@ -65,23 +47,23 @@ def completed(*names):
 
 
 def test_properties_comment_and_clustering_are_set_and_partitions_need_a_full_refresh(folder):
-    define(folder, ORDERS)
+    folder.define(ORDERS)
     folder.feed("in/1.json", {"id": 1, "day": "a", "amount": 5})
     assert results(folder) == completed("orders")
     more = "'silver', 'delta.appendOnly' = 'false', 'delta.minReaderVersion' = '1', 'own.it\\'s' = 'a\\\\b'"
-    define(folder, ORDERS, ("'one'", "'it''s $two'"), ("'bronze'", more))
+    folder.define(ORDERS, ("'one'", "'it''s $two'"), ("'bronze'", more))
     assert results(folder) == completed("orders")
-    found = table(folder, "orders")
+    found = folder.table("orders")
     assert found.metadata().description == "it's $two"
     expected = {"quality": "silver", "delta.appendOnly": "false", "own.it's": "a\\b"}
     assert found.metadata().configuration.items() >= expected.items()
     assert results(folder) == completed("orders")
-    assert table(folder, "orders").version() == found.version()
+    assert folder.table("orders").version() == found.version()
 
-    define(folder, ORDERS, *TEXTS)
+    folder.define(ORDERS, *TEXTS)
     assert refusal(folder.run) == PARTITIONS_CHANGED
     assert refusal(folder.plan) == PARTITIONS_CHANGED
-    define(folder, ORDERS, TEXTS[0])
+    folder.define(ORDERS, TEXTS[0])
     assert refusal(folder.run) == SCHEMA_CHANGED
     assert types(folder, "orders")["id"] == 'PrimitiveType("long")'
     planned = folder.plan(full_refresh=("orders",))["orders"]
@@ -95,7 +77,7 @@ def test_properties_comment_and_clustering_are_set_and_partitions_need_a_full_re
 
 @pytest.mark.long
 def test_a_full_refresh_gives_tables_and_those_that_read_them_their_new_definitions(folder, monkeypatch):
-    define(folder, ORDERS + DOWNSTREAM)
+    folder.define(ORDERS + DOWNSTREAM)
     folder.feed("in/1.json", {"id": 1, "day": "a", "amount": 5}, {"id": 2, "day": "b", "amount": 6})
     names = ("orders", "silver", "newest", "totals")
     assert results(folder) == completed(*names)
@@ -104,7 +86,7 @@ def test_a_full_refresh_gives_tables_and_those_that_read_them_their_new_definiti
         raise OSError("the process ended")
 
     # Ended between the commit that clears the table and the one that defines it.
-    define(folder, ORDERS + DOWNSTREAM, *TEXTS, ("CLUSTER BY (day)", "CLUSTER BY (id, day)"))
+    folder.define(ORDERS + DOWNSTREAM, *TEXTS, ("CLUSTER BY (day)", "CLUSTER BY (id, day)"))
     with monkeypatch.context() as ended:
         ended.setattr(reset, "redefine", stopped)
         with pytest.raises(OSError, match="the process ended"):
@@ -119,9 +101,9 @@ def test_a_full_refresh_gives_tables_and_those_that_read_them_their_new_definiti
         assert folder.rows("default.newest") == [("1", "a", 7), ("2", "b", 6)]
         assert folder.rows("default.totals") == [("a", "1"), ("b", "2")]
         assert results(folder) == completed(*names)
-    assert table(folder, "orders").metadata().partition_columns == ["id"]
+    assert folder.table("orders").metadata().partition_columns == ["id"]
 
-    define(folder, ORDERS, ("'quality' = 'bronze'", "'pipelines.reset.allowed' = 'false'"))
+    folder.define(ORDERS, ("'quality' = 'bronze'", "'pipelines.reset.allowed' = 'false'"))
     assert "[RESET_NOT_ALLOWED]" in refusal(lambda: folder.run(full_refresh=("orders",)))
     assert len(folder.rows("default.orders")) == 3
 
@@ -134,25 +116,24 @@ CREATE STREAMING TABLE counts PARTITIONED BY (day) AS SELECT day, count(*) AS n 
 
 
 def test_tables_whose_rows_are_replaced_keep_their_partitions_and_clustering(folder, spark):
-    define(folder, ORDERS + REPLACED)
+    folder.define(ORDERS + REPLACED)
     names = ("orders", "totals", "newest", "counts")
     for number, day in enumerate("ab", start=1):
         folder.feed(f"in/{number}.json", {"id": number, "day": day, "amount": 5})
         assert results(folder) == completed(*names)
     assert folder.rows("default.counts") == [("a", 1), ("b", 1)]
     assert folder.rows("default.totals") == [("a", 1), ("b", 2)]
-    assert [table(folder, name).metadata().partition_columns for name in ("totals", "counts")] == [["day"], ["day"]]
+    assert [folder.table(name).metadata().partition_columns for name in ("totals", "counts")] == [["day"], ["day"]]
     place = str(folder.folder / "lake/default/newest")
     assert clustering_columns(spark, place) == ("day", "id")
-    version = table(folder, "newest").version()
+    version = folder.table("newest").version()
     assert results(folder) == completed(*names)
-    assert table(folder, "newest").version() == version
+    assert folder.table("newest").version() == version
     # In a session that prefers to replace partitions all rows go all the same.
     settings = "configuration: {spark.sql.sources.partitionOverwriteMode: dynamic}\n"
     folder.write("pipeline.yml", (folder.folder / "pipeline.yml").read_text() + settings)
     folder.feed("in/3.json", {"id": 3, "day": "c", "amount": 5})
-    define(
-        folder,
+    folder.define(
         ORDERS + REPLACED,
         ("max(id)", "max(id + 0)"),
         ("totals PARTITIONED BY (day)", "totals PARTITIONED BY (id)"),
@@ -167,11 +148,11 @@ def test_a_column_that_the_query_does_not_have_any_more_goes_from_a_view_at_once
     folder,
 ):
     view = "CREATE MATERIALIZED VIEW newest AS SELECT day, max(id) AS id FROM orders GROUP BY day;"
-    define(folder, ORDERS + view)
+    folder.define(ORDERS + view)
     folder.feed("in/1.json", {"id": 1, "day": "a", "amount": 5})
     assert results(folder) == completed("orders", "newest")
     fewer = (("SELECT id, day, amount", "SELECT day, amount"), ("max(id) AS id", "count(*) AS n"))
-    define(folder, ORDERS + view, *fewer)
+    folder.define(ORDERS + view, *fewer)
     assert results(folder) == completed("orders", "newest")
     assert folder.rows("default.orders", "*") == [(1, "a", 5)]
     assert folder.rows("default.newest", "*") == [("a", 1)]
@@ -183,12 +164,12 @@ def test_a_column_that_the_query_does_not_have_any_more_goes_from_a_view_at_once
 
 
 def test_a_table_that_never_had_rows_gets_its_definition(folder):
-    define(folder, ORDERS + "CREATE STREAMING TABLE broken AS SELECT nothing FROM STREAM orders;")
+    folder.define(ORDERS + "CREATE STREAMING TABLE broken AS SELECT nothing FROM STREAM orders;")
     folder.feed("in/1.json", {"id": 1, "day": "a", "amount": 5})
     assert "[QUERY_INVALID]" in refusal(folder.run)
     assert types(folder, "orders")["id"] == 'PrimitiveType("long")'
-    define(folder, ORDERS, *TEXTS)
+    folder.define(ORDERS, *TEXTS)
     assert folder.plan()["orders"].new_columns == ("id string", "day string", "amount int")
     assert results(folder) == completed("orders")
     assert folder.rows("default.orders") == [("1", "a", 5)]
-    assert table(folder, "orders").metadata().partition_columns == ["id"]
+    assert folder.table("orders").metadata().partition_columns == ["id"]

@@ -5,10 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import json
 
-import pytest
 from deltalake import DeltaTable
+from tests.pipelines.conftest import refusal
 
-from rivermouth.errors import RivermouthError
 from rivermouth.pipelines import commands, dead_letters
 from rivermouth.ports.internals.delta_snapshot import clustering_columns
 
@@ -45,25 +44,8 @@ REFUSED = (
 )
 
 
-def define(folder, text, *changes):
-    for before, after in changes:
-        assert before in text
-        text = text.replace(before, after)
-    folder.write("src/a.sql", text.replace("{folder}", str(folder.folder)))
-
-
-def table(folder, name):
-    return DeltaTable(folder.folder / f"lake/default/{name}")
-
-
 def types(folder, name):
-    return {each.name: json.loads(each.type.to_json()) for each in table(folder, name).schema().fields}
-
-
-def refused(run):
-    with pytest.raises(RivermouthError) as found:
-        run()
-    return str(found.value)
+    return {each.name: json.loads(each.type.to_json()) for each in folder.table(name).schema().fields}
 
 
 def outcomes(folder):
@@ -71,12 +53,12 @@ def outcomes(folder):
 
 
 def test_a_view_gets_the_columns_partitions_and_clustering_of_its_definition_with_its_rows(folder, spark):
-    define(folder, ORDERS + TOTALS + READERS)
+    folder.define(ORDERS + TOTALS + READERS)
     folder.feed("in/1.json", {"id": 1, "day": "a", "amount": 5}, {"id": 2, "day": "b", "amount": 6})
     assert {result for result, _, _ in outcomes(folder).values()} == {"completed"}
-    first = table(folder, "totals").version()
+    first = folder.table("totals").version()
     folder.feed("in/2.json", {"id": 3, "day": "a", "amount": 7})
-    define(folder, ORDERS + TOTALS + READERS, TEXT, SPACE)
+    folder.define(ORDERS + TOTALS + READERS, TEXT, SPACE)
     planned = folder.plan()
     assert {name: planned[name].new_columns for name in ("totals", "grouped", "report", "joined")} == {
         "totals": ("day string", "total string"),
@@ -94,10 +76,10 @@ def test_a_view_gets_the_columns_partitions_and_clustering_of_its_definition_wit
     assert folder.rows("default.grouped", '"n of", day') == [("1", "b"), ("2", "a")]
     assert folder.rows("default.report", 'day, label, "n of"') == [("a", "n12", "2"), ("b", "n6", "1")]
     assert folder.rows("default.joined") == [(1, 1), (2, 1), (3, 3)]
-    assert table(folder, "totals").metadata().partition_columns == ["total"]
+    assert folder.table("totals").metadata().partition_columns == ["total"]
     assert clustering_columns(spark, str(folder.folder / "lake/default/grouped")) == ("n of",)
     # Readers see the old rows or the new ones.
-    old = table(folder, "totals")
+    old = folder.table("totals")
     for version in range(first, old.version()):
         old.load_as_version(version)
         assert old.to_pyarrow_table().num_rows == 2
@@ -105,7 +87,7 @@ def test_a_view_gets_the_columns_partitions_and_clustering_of_its_definition_wit
         name: ("completed", "" if name in ("orders", "joined") else "nothing", None) for name in NAMES
     }
 
-    define(folder, ORDERS + TOTALS + READERS, DATE, SPACE)
+    folder.define(ORDERS + TOTALS + READERS, DATE, SPACE)
     failed = folder.run()
     assert failed["totals"].error.code == "QUERY_FAILED"
     assert failed["report"].reason == failed["joined"].reason == "totals, which it reads, was not refreshed"
@@ -144,12 +126,12 @@ def test_a_view_gets_what_delta_has_limits_for_and_others_read_it_meanwhile(fold
     place = folder.folder / "lake/default"
     spark.sql(f"CREATE TABLE delta.`{place}/customers` (id BIGINT, name VARCHAR(5)) USING delta")
     spark.sql(f"INSERT INTO delta.`{place}/customers` VALUES (1, 'Ann'), (2, 'Bob')")
-    define(folder, ORDERS + LIMITS)
+    folder.define(ORDERS + LIMITS)
     folder.feed("in/1.json", {"id": 1, "day": "a", "amount": 5})
     assert {result for result, _, _ in outcomes(folder).values()} == {"completed"}
     folder.write("src/b.py", READ_WITHOUT_THE_GRAPH.replace("{folder}", str(folder.folder)))
     folder.feed("in/2.json", {"id": 2, "day": "a", "amount": 6})
-    define(folder, ORDERS + LIMITS_THEN)
+    folder.define(ORDERS + LIMITS_THEN)
     assert {name: (result, error) for name, (result, _, error) in outcomes(folder).items()} == dict.fromkeys(
         ("orders", "wide", "matched", "old"), ("completed", None)
     )
@@ -159,7 +141,7 @@ def test_a_view_gets_what_delta_has_limits_for_and_others_read_it_meanwhile(fold
     assert folder.rows("default.old") == [(1,)]
     matched = DeltaTable(folder.folder / "matched").to_pyarrow_table().to_pylist()
     assert sorted(each["id"] for each in matched) == [1, 2]
-    define(folder, ORDERS + LIMITS_LAST)
+    folder.define(ORDERS + LIMITS_LAST)
     assert outcomes(folder)["wide"] == ("completed", "full", None)
     assert {name for _, name, _ in folder.rows("default.wide")} == {"Ann and more", "Bob and more"}
     assert clustering_columns(spark, str(place / "wide")) == ("day",)
@@ -172,28 +154,27 @@ def newest_schema(table):
 
 
 def test_a_view_keeps_its_table_where_the_update_does_not_compute_it_first_or_the_rows_are_not_its_own(folder, spark):
-    define(folder, ORDERS + TOTALS)
+    folder.define(ORDERS + TOTALS)
     folder.feed("in/1.json", {"id": 1, "day": "a", "amount": 5}, {"id": 2, "day": "a", "amount": 500})
     assert folder.run()["orders"].counts.dead_lettered == 1
-    define(folder, ORDERS + TOTALS, ("sum(amount) AS total", "to_date(max(day)) AS total"))
+    folder.define(ORDERS + TOTALS, ("sum(amount) AS total", "to_date(max(day)) AS total"))
     text = REFUSED.format(line=6)
-    assert refused(lambda: folder.run(refresh=("orders",))) == text
-    assert refused(lambda: folder.plan(refresh=("orders",))) == text
-    assert refused(lambda: commands.run(folder.pipeline(), commands.UpdateOptions(follow=True))) == text
-    assert refused(lambda: dead_letters.replayed(folder.pipeline(), ["orders"])) == text
+    assert refusal(lambda: folder.run(refresh=("orders",))) == text
+    assert refusal(lambda: folder.plan(refresh=("orders",))) == text
+    assert refusal(lambda: commands.run(folder.pipeline(), commands.UpdateOptions(follow=True))) == text
+    assert refusal(lambda: dead_letters.replayed(folder.pipeline(), ["orders"])) == text
     # A view that was to be computed again, and could not be, is still this view.
-    define(folder, ORDERS + TOTALS, DATE)
+    folder.define(ORDERS + TOTALS, DATE)
     for _ in range(2):
         assert folder.run(reset_checkpoint=("totals",))["totals"].error.code == "QUERY_FAILED"
-    define(
-        folder,
+    folder.define(
         ORDERS + TOTALS,
         ("totals AS SELECT", "totals TBLPROPERTIES ('pipelines.reset.allowed' = 'false') AS SELECT"),
         ("sum(amount) AS total", "to_date(max(day)) AS total"),
     )
-    assert refused(folder.run) == text
-    define(folder, ORDERS + "CREATE MATERIALIZED VIEW others AS SELECT to_date(max(day)) AS total FROM orders;")
+    assert refusal(folder.run) == text
+    folder.define(ORDERS + "CREATE MATERIALIZED VIEW others AS SELECT to_date(max(day)) AS total FROM orders;")
     spark.range(3).selectExpr("id AS total").write.format("delta").save(str(folder.folder / "lake/default/others"))
-    assert refused(folder.run) == text.replace("totals", "others").replace(":6", ":5")
+    assert refusal(folder.run) == text.replace("totals", "others").replace(":6", ":5")
     assert folder.rows("default.others") == [(0,), (1,), (2,)]
     assert folder.rows("default.totals") == [("a", 5)]

@@ -195,7 +195,8 @@ def shown(
     with ManagedSession(pipeline.project, hooks) as spark:
         from pyspark.sql import functions as F  # noqa: N812, PLC0415 - loads Spark
 
-        from rivermouth.side_tables.row_dead_letters import AS_JSON, OLDER_ROW, ROW  # noqa: PLC0415
+        from rivermouth.decoding import row_values  # noqa: PLC0415 - as above
+        from rivermouth.side_tables.row_dead_letters import OLDER_ROW, ROW  # noqa: PLC0415 - as above
 
         for table in tables:
             letters = _chosen(spark, table, wanted).select(
@@ -204,7 +205,7 @@ def shown(
                 "status",
                 "failed_expectations",
                 F.unix_micros("dead_lettered_at").alias("at"),
-                F.coalesce(F.to_json(ROW, AS_JSON), OLDER_ROW).alias("row_json"),
+                F.coalesce(F.to_json(ROW, row_values.OPTIONS), OLDER_ROW).alias("row_json"),
                 *_OF_RECORDS,
             )
             found += [
@@ -317,8 +318,11 @@ def _letter_table(loaded: Loaded, node: Node) -> LetterTable:
 def _chosen(spark: SparkSession, table: KnownDataset, wanted: LetterFilter) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 - loads Spark
 
+    from rivermouth.side_tables.row_dead_letters import OLDER_ROW  # noqa: PLC0415 - as above
+
     letters = spark.read.format("delta").load(table.dead_letters)
-    missing = {name: F.lit(None).cast(kind) for name, kind in _SOMETIMES.items() if name not in letters.columns}
+    not_in_all = {**_OF_RECORDS, OLDER_ROW: "string"}
+    missing = {name: F.lit(None).cast(kind) for name, kind in not_in_all.items() if name not in letters.columns}
     letters = letters.withColumns(missing).fillna(EXPECTATION, "reason")
     if wanted.status is not None:
         letters = letters.where(F.col("status") == wanted.status)
@@ -343,8 +347,6 @@ _OF_RECORDS: Final = {
     "kafka_value": "binary",
 }
 """Columns that dead letters only have where a query decodes records."""
-_SOMETIMES: Final = {**_OF_RECORDS, "older_row": "string"}
-"""Columns that not every table of dead letters has."""
 
 
 def _record(row: Row) -> RefusedRecord | None:

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
+from rivermouth.decoding import row_values
 from rivermouth.domain.delta.table_transaction import CountedTransaction, NewLayout, TableTransaction
 from rivermouth.errors import CommitLost
 from rivermouth.ports.delta import delta_append, delta_ddl, delta_table
@@ -30,12 +31,8 @@ if TYPE_CHECKING:
 ROW: Final = "row"
 OLDER_ROW: Final = "older_row"
 """The column of rows whose columns had other types when they were written, as JSON."""
-AS_JSON: Final = {
-    "ignoreNullFields": "false",
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
-}
-"""Options with which ``to_json`` writes whole rows."""
+REWRITES: Final = "rivermouth/letters"
+"""The application of the transactions that replace all dead letters of a table by the same ones, changed."""
 WHY: Final = T.StructType(
     [
         T.StructField("flow", T.StringType()),
@@ -108,7 +105,7 @@ class RowDeadLetters:
             F.lit("open").alias("status"),
             F.current_timestamp().alias("dead_lettered_at"),
             F.lit(None).cast("bigint").alias("replay"),
-            F.struct(*(F.col(_quoted(each.name)) for each in columns)).alias(ROW),
+            F.struct(*(F.col(names.quoted(each.name)) for each in columns)).alias(ROW),
         )
 
     def write(self, letters: DataFrame, entry: QueryEntry) -> None:
@@ -213,12 +210,12 @@ class RowDeadLetters:
             letters = spark.read.format("delta").option("versionAsOf", state.version).load(self.location)
             older = F.col(OLDER_ROW) if OLDER_ROW in letters.columns else F.lit(None)
             rows = letters.select(
-                *map(_quoted, known),
+                *map(names.quoted, known),
                 F.lit(None).cast(row).alias(ROW),
-                F.coalesce(older, F.to_json(ROW, AS_JSON)).alias(OLDER_ROW),
+                F.coalesce(older, F.to_json(ROW, row_values.OPTIONS)).alias(OLDER_ROW),
             )
             layout = NewLayout(nullable_columns(rows.schema).json())
-            carried = CountedTransaction("rivermouth/letters", state.version + 1, lambda: said, replaces=layout)
+            carried = CountedTransaction(REWRITES, state.version + 1, lambda: said, replaces=layout)
             with suppress(*delta_table.conflicts()):
                 if delta_append.write_counted(rows, self.location, carried, onto=state.version):
                     return table_state(spark, self.location)
@@ -268,7 +265,3 @@ def _united_struct(there: T.StructType, wanted: T.StructType) -> T.StructType | 
             return None
         fields.append(T.StructField(each.name, kind, True, each.metadata))
     return T.StructType([*fields, *new.values()])
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

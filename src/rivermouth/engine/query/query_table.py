@@ -70,10 +70,14 @@ def prepare(spark: SparkSession, files: LakeFiles, table: QueryTable) -> TableSt
     Guarantees:
         Run twice: the second time changes nothing. Stopped half-way: some columns are there already.
     """
-    if not delta_table.exists(files, table.location):
-        delta_table.create(spark, table.location, _layout(table), metadata=_made_for(table))
-        return table_state(spark, table.location)
-    state = table_state(spark, table.location)
+    if delta_table.exists(files, table.location):
+        return adapt(spark, table_state(spark, table.location), table)
+    delta_table.create(spark, table.location, _layout(table), metadata=_made_for(table))
+    return table_state(spark, table.location)
+
+
+def adapt(spark: SparkSession, state: TableState, table: QueryTable) -> TableState:
+    """As ``prepare``, of a table that is there and has this state."""
     added, widened = changes(state, table)
     if added or widened:
         delta_ddl.alter(spark, table.location, added=added, widened=widened)
@@ -129,10 +133,10 @@ def has_never_had_rows(files: LakeFiles, location: str) -> bool:
     )
 
 
-def has_other_columns(spark: SparkSession, table: QueryTable) -> bool:
+def has_other_columns(state: TableState, table: QueryTable) -> bool:
     """Whether the table has columns that its definition does not have."""
     defined = {each.name.lower() for each in table.columns}
-    return any(each.name.lower() not in defined for each in table_state(spark, table.location).columns)
+    return any(each.name.lower() not in defined for each in state.columns)
 
 
 def _made_for(table: QueryTable) -> str:

@@ -20,7 +20,7 @@ from rivermouth.ports.lake.lake_files import files_for
 from rivermouth.ports.spark.local_frames import no_rows
 from rivermouth.rows import row_expectations
 from rivermouth.side_tables.held_letters import HeldLetters
-from rivermouth.side_tables.row_dead_letters import ROW, RowDeadLetters
+from rivermouth.side_tables.row_dead_letters import REWRITES, ROW, RowDeadLetters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -356,7 +356,7 @@ def rewrite(
     columns = table_state(letters.sparkSession, table.dead_letters).columns
     rows = rows.select(*(F.col(quoted(name)) for name in columns.names))
     said = json.dumps({"dead_letters_marked": status if isinstance(status, str) else "replayed"})
-    carried = CountedTransaction("rivermouth/letters", version + 1, lambda: said, replaces=True)
+    carried = CountedTransaction(REWRITES, version + 1, lambda: said, replaces=True)
     done = delta_append.write_counted(rows, table.dead_letters, carried, onto=version)
     if not done:
         raise CommitLost(flow=f"dead letters of {table.dataset}", entry=version + 1, table=table.dead_letters)

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import DataType, StructField
 
+_STATISTICS: Final = "delta.dataskippingstatscolumns"
+"""The property, in lower case, that lists the columns of statistics."""
+
 
 def alter(spark: SparkSession, location: str, *, added: Sequence[StructField], widened: Sequence[StructField]) -> None:
     """Changes the table's columns, each change a commit of its own that touches no row.
@@ -85,10 +88,6 @@ def forget_statistics(spark: SparkSession, location: str, kept: Sequence[str]) -
         spark.sql(
             f"ALTER TABLE delta.{quoted(location)} UNSET TBLPROPERTIES IF EXISTS ('delta.dataSkippingStatsColumns')"
         )
-
-
-_STATISTICS: Final = "delta.dataskippingstatscolumns"
-"""The property, in lower case, that lists the columns of statistics."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,11 +44,16 @@ def table_state(spark: SparkSession, location: str) -> TableState:
 def clustering_columns(spark: SparkSession, location: str) -> tuple[str, ...] | None:
     """Names of the columns by which the table's newest version is clustered; None where it is not clustered."""
     _, snapshot = _newest(spark, location)
-    found = java_class(spark, f"{_DELTA}.skipping.clustering.ClusteredTableUtils").getClusterBySpecOptional(snapshot)
+    found = clustering_of(spark, snapshot)
     if found.isEmpty():
         return None
     columns = found.get().columnNames()
     return tuple(".".join(_texts(columns.apply(place).fieldNames())) for place in range(columns.size()))
+
+
+def clustering_of(spark: SparkSession, snapshot: Any) -> Any:
+    """The clustering columns of a snapshot, as an option of Scala's with what Delta's writer takes."""
+    return java_class(spark, f"{_DELTA}.skipping.clustering.ClusteredTableUtils").getClusterBySpecOptional(snapshot)
 
 
 def _texts(found: Any) -> list[str]:

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 from rivermouth.decoding.jvm.java_objects import java_class, java_frame, java_session, jvm
 from rivermouth.domain.delta.table_transaction import CountedTransaction, NewLayout, TableTransaction
 from rivermouth.ports.internals import sessions
-from rivermouth.ports.internals.delta_snapshot import table_state
+from rivermouth.ports.internals.delta_snapshot import clustering_of, table_state
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _DELTA: Final = "org.apache.spark.sql.delta"
-_CLUSTERED: Final = f"{_DELTA}.skipping.clustering.ClusteredTableUtils"
 STATISTICS_CONF: Final = "spark.databricks.delta.stats.collect"
 
 
@@ -55,8 +54,9 @@ def append_onto(
     text = carried.metadata if isinstance(carried, TableTransaction) else carried.metadata()
     set_transaction = java_class(spark, f"{_DELTA}.actions.SetTransaction")
     number = set_transaction(carried.app_id, carried.app_version, some(int(time.time() * 1000)))
+    new_columns = some(True) if way.schema.isDefined() else none
     operation = java_class(spark, f"{_DELTA}.DeltaOperations$Write")(
-        way.mode, some(way.partition_by), none, some(text), none, way.new_columns, none, none, none
+        way.mode, some(way.partition_by), none, some(text), none, new_columns, none, none, none
     )
     transaction.commit(actions.appended(number), operation)
     return True
@@ -72,7 +72,6 @@ class _Way:
         partition_by: The partition columns that the table gets; empty where it keeps its own.
         cluster_by: The clustering columns that it has then, as an option.
         schema: The columns that it gets, as an option.
-        new_columns: Whether it gets columns, as an option.
     """
 
     mode: Any
@@ -80,7 +79,6 @@ class _Way:
     partition_by: Any
     cluster_by: Any
     schema: Any
-    new_columns: Any
 
 
 def _way(spark: SparkSession, transaction: Any, replaces: bool | NewLayout) -> _Way:
@@ -89,13 +87,13 @@ def _way(spark: SparkSession, transaction: Any, replaces: bool | NewLayout) -> _
     modes = java_class(spark, "org.apache.spark.sql.SaveMode")
     no_options, no_columns = to_scala.toScalaMap({}), to_scala.toSeq([])
     if not replaces:
-        return _Way(modes.Append, no_options, no_columns, none, none, none)
+        return _Way(modes.Append, no_options, no_columns, none, none)
     # With the other word, which a session may prefer, rows of partitions without new rows would stay.
     options = {"partitionOverwriteMode": "static"}
     if not isinstance(replaces, NewLayout):
         # Without them a clustered table would lose its clustering columns.
-        clusters = java_class(spark, _CLUSTERED).getClusterBySpecOptional(transaction.snapshot())
-        return _Way(modes.Overwrite, to_scala.toScalaMap(options), no_columns, clusters, none, none)
+        clusters = clustering_of(spark, transaction.snapshot())
+        return _Way(modes.Overwrite, to_scala.toScalaMap(options), no_columns, clusters, none)
     options["overwriteSchema"] = "true"
     clusters = none
     if replaces.cluster_by is not None:
@@ -104,7 +102,7 @@ def _way(spark: SparkSession, transaction: Any, replaces: bool | NewLayout) -> _
     # Not those of the rows: their metadata may have what other tables check, as the length of a varchar.
     schema = some(java_class(spark, "org.apache.spark.sql.types.DataType").fromJson(replaces.schema))
     partitions = to_scala.toSeq(list(replaces.partition_by))
-    return _Way(modes.Overwrite, to_scala.toScalaMap(options), partitions, clusters, schema, some(True))
+    return _Way(modes.Overwrite, to_scala.toScalaMap(options), partitions, clusters, schema)
 
 
 def _writer(rows: DataFrame, log: Any, way: _Way) -> Any:

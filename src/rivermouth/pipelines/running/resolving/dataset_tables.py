@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rivermouth.domain.query.view_tree import plain_path
 from rivermouth.engine.query.query_table import (
     QueryTable,
+    adapt,
     changes,
     has_never_had_rows,
     has_other_columns,
@@ -76,7 +77,7 @@ class DatasetTables:
         self.misfits: dict[TableName, QueryTable] = {}
         self.to_redefine: dict[TableName, QueryTable] = {}
         self._workspace, self._session = workspace, workspace.session
-        self._stand_ins, self._rewrites, self._writes = stand_ins, rewrites, writes
+        self._stand_ins, self._rewrites, self.writes = stand_ins, rewrites, writes
         self._states: dict[str, TableState] = {}
         self._in_place_of: dict[str, str] = {}
 
@@ -87,19 +88,22 @@ class DatasetTables:
             TableSchemaChanged, TablePartitionsChanged: The table does not fit its definition, and keeps its rows.
         """
         session, files, table = self._session, self._workspace.files_of_lake, self.table_of(node)
-        is_there = delta_table.exists(files, table.location)
+        with self._workspace.errors(dataset.at, table.dataset):
+            state = table_state(session, table.location) if delta_table.exists(files, table.location) else None
         clears, computes = self._rewrites.clears(node.name, dataset), self._is_computed(node, dataset)
+        has_others = state is not None and has_other_columns(state, table)
         try:
-            if is_there and clears and has_other_columns(session, table):
+            if has_others and clears:
                 self.misfits[node.name] = table
-            elif is_there and computes and has_other_columns(session, table) and self._was_computed(node):
+            elif has_others and computes and self._was_computed(node):
                 self.to_redefine[node.name] = table
-            elif self._writes:
+            elif self.writes:
                 with self._workspace.errors(dataset.at, table.dataset):
-                    self._states[table.location] = prepare(session, files, table)
+                    found = prepare(session, files, table) if state is None else adapt(session, state, table)
+                self._states[table.location] = found
                 return node
-            elif is_there:
-                changes(table_state(session, table.location), table)
+            elif state is not None:
+                changes(state, table)
                 return node
         except (TableSchemaChanged, TablePartitionsChanged):
             if clears or has_never_had_rows(files, table.location):

@@ -86,7 +86,6 @@ class Resolver:
         self.workspace = workspace
         self.declared = declared
         self.tables = DatasetTables(workspace, stand_ins, rewrites, writes=writes)
-        self._writes = writes
         self._nodes: dict[TableName, Node] = {}
         self._path: list[TableName] = []
         self._versions: dict[str, T.DataType] = {}
@@ -103,7 +102,7 @@ class Resolver:
             self.node(name)
         self.workspace.of_views.clear()
         found = Graph(tuple(self._nodes.values()), self.workspace.names)
-        if self._writes:
+        if self.tables.writes:
             # What reads one of them by the graph is evaluated again behind it; others read what is there.
             self._nodes |= {name: replace(self._nodes[name], stand_in=None) for name in self.tables.to_redefine}
         return found
