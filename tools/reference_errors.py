@@ -32,7 +32,7 @@ def error_page() -> str:
         errors.pipelines,
         errors.pipeline_settings,
         errors.pipeline_sql,
-        errors.pipeline_sinks,
+        errors.pipeline_targets,
         errors.pipeline_sources,
         errors.testing,
         errors.environment,

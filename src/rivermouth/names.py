@@ -29,6 +29,8 @@ ROUTE: Final = "__route"
 FAILED_PREFIX: Final = "__failed_"
 # Before ten hexadecimal digits: a name that each process makes for itself, and that no sender can know.
 PROCESS_PREFIX: Final = "__k"
+# Before a number, ``_`` and the name of what is read: temporary views that are made for a query in SQL.
+VIEW_PREFIX: Final = "__rm_"
 # Of rows with columns of other tables: what lookups found.
 LOOKUP_PREFIX: Final = "__lookup_"
 EPOCH: Final = "__epoch"

@@ -55,6 +55,11 @@ def test_a_column_is_the_same_as_its_text(spark):
         F.coalesce(n, op) == "it's =(x",
         op == F.lit("a\\b'c"),
         F.expr("a = 1 AND op = 'it''s'"),
+        F.expr("op in('DELETE', 'x') and(a>(b-1))"),
+        F.expr("a*(b+1)") > F.expr("b-(a)"),
+        ~F.expr("not(op=('DELETE'))"),
+        F.exists(F.array(op, n), lambda each: each == "DELETE"),
+        F.array(a, a + 1)[F.size(F.array(a)) - 1] == 1,
         a.bitwiseAND(3) == 1,
         a.cast("string") == "1",
     ]

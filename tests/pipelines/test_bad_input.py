@@ -509,6 +509,58 @@ CASES = {
             "  hint: give it a target of its own"
         ),
     ),
+    "AUTO CDC flows in which a null does not do the same": (
+        CDC + "dp.create_auto_cdc_flow('t', 'changes', ['id'], 'ts', name='more', ignore_null_updates=True)\n",
+        (
+            "[DEFINITION_INVALID] flow more: a null in its changes does not do the same as in those of flow t at "
+            "src/a.py:6; the pipeline was not run\n"
+            "  at: src/a.py:7\n"
+            "  hint: write the same ignore_null_updates and columns_to_update in both flows"
+        ),
+    ),
+    "what a null does, said twice": (
+        CDC.replace("'ts')", "'ts', ignore_null_updates=True, ignore_null_updates_column_list=['other'])"),
+        (
+            "[DEFINITION_INVALID] flow t: it has ignore_null_updates and ignore_null_updates_column_list, and one of "
+            "them says which values a change brings; the pipeline was not run\n"
+            "  at: src/a.py:6\n"
+            "  hint: keep ignore_null_updates"
+        ),
+    ),
+    "null updates in versions": (
+        CDC.replace("'ts')", "'ts', ignore_null_updates=True, stored_as_scd_type=2)"),
+        (
+            "[DEFINITION_INVALID] flow t: ignore_null_updates is for SCD type 1: a version of SCD type 2 has all "
+            "values of its change; the pipeline was not run\n"
+            "  at: src/a.py:6\n"
+            "  hint: remove ignore_null_updates, and fill the values in the source"
+        ),
+    ),
+    "a target without its key": (
+        CDC.replace("'ts')", "'ts', column_list=['other', 'ts'])"),
+        (
+            "[DEFINITION_INVALID] flow t: column_list leaves out the key id; the pipeline was not run\n"
+            "  at: src/a.py:6\n"
+            "  hint: add id to column_list"
+        ),
+    ),
+    "a target whose key is excepted": (
+        CDC.replace("'ts')", "'ts', except_column_list=['ID'])"),
+        (
+            "[DEFINITION_INVALID] flow t: except_column_list leaves out the key id; the pipeline was not run\n"
+            "  at: src/a.py:6\n"
+            "  hint: remove id from except_column_list"
+        ),
+    ),
+    "columns to update in no list": (
+        CDC.replace("'ts')", "'ts', columns_to_update='other')"),
+        (
+            "[DEFINITION_INVALID] flow t: columns_to_update names other, which is bigint and no array<string>; "
+            "the pipeline was not run\n"
+            "  at: src/a.py:6\n"
+            "  hint: split it in the source, for example split(other, ',')"
+        ),
+    ),
     "two expectations of one name": (
         (
             "@dp.table\n@dp.expect('sound', 'id > 0')\n@dp.expect_or_drop('sound', inv='id > 1')\n"
@@ -530,6 +582,24 @@ CASES = {
             "the pipeline was not run\n"
             "  at: src/a.py:2\n"
             "  hint: did you mean 'pipelines.reset.allowed'?"
+        ),
+    ),
+    "a property that is no number": (
+        "dp.create_streaming_table('t', table_properties={'Pipelines.cdc.tombstoneGCThresholdInSeconds': '2 days'})\n",
+        (
+            "[DEFINITION_INVALID] dataset t: table property pipelines.cdc.tombstoneGCThresholdInSeconds is no number "
+            "of seconds; the pipeline was not run\n"
+            "  at: src/a.py:2\n"
+            "  hint: pipelines.cdc.tombstoneGCThresholdInSeconds = 172800, for two days"
+        ),
+    ),
+    "a property that is neither true nor false": (
+        "dp.create_streaming_table('t', table_properties={'pipelines.reset.allowed': 'no'})\n",
+        (
+            "[DEFINITION_INVALID] dataset t: table property pipelines.reset.allowed is neither true nor false; "
+            "the pipeline was not run\n"
+            "  at: src/a.py:2\n"
+            "  hint: pipelines.reset.allowed = false, or true"
         ),
     ),
     "a notebook that ends with an error": (

@@ -57,6 +57,21 @@ def test_a_query_fails_with_the_users_line_and_others_go_on(folder):
     assert_refused(folder)
 
 
+def test_a_file_that_cannot_be_read_is_named_at_the_users_line(folder):
+    folder.write(
+        "src/a.sql",
+        "CREATE STREAMING TABLE t AS\n"
+        "SELECT * FROM STREAM read_files('in', format => 'json', schema => 'id INT', mode => 'FAILFAST');\n",
+    )
+    folder.write("in/1.json", '{"id": 1\n')
+    assert str(folder.run()["t"].error) == (
+        f"[FILE_RECORD_MALFORMED] file:{folder.folder}/in/1.json has a record that is not json, and mode is "
+        "FAILFAST; its batch was not written\n"
+        "  at: src/a.sql:1\n"
+        "  hint: set the option mode to PERMISSIVE: such records are kept in the rescued data column"
+    )
+
+
 @pytest.mark.long
 def test_queries_fail_with_the_users_line_and_others_go_on(folder):
     folder.write("src/a.py", BAD + SNAPSHOTS)

@@ -90,7 +90,7 @@ def test_names_in_any_case_with_and_without_prefix():
     )
     assert found.infer_types
     assert found.multi_line
-    assert (found.max_files, found.max_bytes, found.rescued, found.glob) == (None, "10g", "other", "*.csv")
+    assert (found.max_files, found.max_bytes, found.rescued, found.glob) == (None, 10 << 30, "other", "*.csv")
     assert found.partitions == ("year", "month")
     assert found.skips == {"ignoreMissingFiles": "true"}
     assert found.clean == {"cleanSource": "archive", "sourceArchiveDir": "/done"}
@@ -136,6 +136,23 @@ def test_the_texts_of_refused_options():
     )
 
 
+def test_limits_and_times_as_spark_takes_them():
+    """Spark's source takes plain numbers alone, and a time that Spark does not know leaves out all files."""
+    sizes = {"1": 1, "512 kb": 512 << 10, "3B": 3, " 2T ": 2 << 40, "9999p": 2**63 - 1}
+    given = {text: options({"format": "json", "maxBytesPerTrigger": text}).max_bytes for text in sizes}
+    assert given == sizes
+    assert options({"format": "json", "maxFilesPerTrigger": "3000000000"}).max_files == 2**31 - 1
+    times = {
+        "20260131T120000Z": "2026-01-31T12:00:00+00:00",
+        "2026-01-31": "2026-01-31T00:00:00",
+        "2026-W05-6 12:00:00,5+01": "2026-01-31T12:00:00.500000+01:00",
+    }
+    for name in ("modifiedAfter", "modifiedBefore"):
+        read = [options({"format": "json", name: text}) for text in times]
+        found = [each.modified_after or each.modified_before for each in read]
+        assert found == list(times.values())
+
+
 def test_limits_and_cleaning_that_spark_does_not_have_are_named():
     both = {"format": "json", "maxFilesPerTrigger": "7", "cloudFiles.maxBytesPerTrigger": "1g"}
     assert (options(both).max_files, options(both).max_bytes) == (7, None)
@@ -149,7 +166,21 @@ def test_limits_and_cleaning_that_spark_does_not_have_are_named():
                 "'0 seconds'"
             ),
         )
-    assert notes_of(kept | {"cleanSource.retentionDuration": "0 seconds"}) == ()
+    at_once = kept | {"cleanSource.retentionDuration": "0 seconds"}
+    assert notes_of(at_once) == ()
+    # Spark cleans each file of a batch, whether its rows were read or not.
+    for name, value in (
+        ("includeExistingFiles", "FALSE"),
+        ("modifiedAfter", "2026-01-31"),
+        ("modifiedBefore", "2026-01-31"),
+    ):
+        assert options(kept | {name: value}).clean == {}
+        assert refusal(at_once | {f"cloudFiles.{name}": value}) == (
+            f"[FILE_OPTION_REFUSED] option cleanSource cannot be honoured: files that {name} leaves out would be "
+            f"cleaned too, and their rows are in no table; nothing was read\n"
+            f"  at: a.py:3\n  hint: leave out {name}, or choose files by pathGlobFilter"
+        )
+    assert options(at_once | {"includeExistingFiles": "true", "pathGlobFilter": "*.json"}).clean
 
 
 @pytest.mark.parametrize(
@@ -170,6 +201,7 @@ def test_limits_and_cleaning_that_spark_does_not_have_are_named():
         ({"format": "json", "readerCaseSensitive": "false"}, FileOptionRefused, "exact names"),
         ({"format": "json", "maxFilesPerTrigger": "0"}, FileOptionInvalid, "whole number above 0"),
         ({"format": "json", "maxBytesPerTrigger": "much"}, FileOptionInvalid, "10g"),
+        ({"format": "json", "maxBytesPerTrigger": "0 kb"}, FileOptionInvalid, "10g"),
         ({"format": "json", "modifiedAfter": "yesterday"}, FileOptionInvalid, "ISO 8601"),
         ({"format": "json", "includeExistingFiles": "yes"}, FileOptionInvalid, "neither true nor false"),
         (
@@ -257,7 +289,7 @@ def test_names_of_files_and_folders():
     assert not fits("*.json", "a.jsonl")
     assert fits("{a,b}?[0-9].c[^s]v", "bx7.cxv")
     assert fits(r"\*,x}", "*,x}")
-    assert listing.partition_values("file:/in/a=1/day=2026%2F01/x=__HIVE_DEFAULT_PARTITION__/f", "file:/in/a=1") == {
+    assert listing.partition_values("file:/in/a=1/day=2026%252F01/x=__HIVE_DEFAULT_PARTITION__/f", "file:/in/A=1") == {
         "day": "2026/01",
         "x": None,
     }

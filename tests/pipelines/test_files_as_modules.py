@@ -6,7 +6,8 @@ import sys
 import pytest
 from pyspark import cloudpickle
 
-from rivermouth.pipelines.python.files import Evaluation
+from rivermouth.errors import PythonFileFailed
+from rivermouth.pipelines.python.files import Evaluation, user_line
 from rivermouth.pipelines.python.modules import importable
 from rivermouth.pipelines.python.printed import output_apart
 from rivermouth.pipelines.python.registry import Registry
@@ -60,6 +61,37 @@ def test_a_file_may_have_classes_and_print(tmp_path, capsys):
     assert err == "at the top int ONE 1\nin a sink\nin a hook\n"
     # A worker has no such module.
     assert cloudpickle.loads(sent)(4) == 8
+
+
+NO_PYTHON = {
+    "import helpers\n": ("helpers.py:3", "SyntaxError: invalid syntax"),
+    "import ast\nast.parse('(:')\n": ("src/a.py:2", "SyntaxError: invalid syntax (<unknown>, line 1)"),
+    "raise SyntaxError('mine')\n": ("src/a.py:1", "SyntaxError: mine"),
+    "x = 1\ny = (:\n": ("src/a.py:2", "SyntaxError: invalid syntax"),
+}
+
+
+def test_text_that_is_no_python_is_reported_where_it_is(tmp_path):
+    file = tmp_path / "src/a.py"
+    file.parent.mkdir()
+    (tmp_path / "helpers.py").write_text("X = 1\n\ndef broken(:\n")
+    for text, (place, said) in NO_PYTHON.items():
+        file.write_text(text)
+        with importing(tmp_path, [file]), pytest.raises(PythonFileFailed) as raised:
+            Evaluation(tmp_path, {}, {}, Registry(tmp_path)).evaluate([file])
+        assert str(raised.value) == (
+            f"[PYTHON_FILE_FAILED] src/a.py failed with {said}; the pipeline was not run\n"
+            f"  at: {place}\n"
+            "  hint: rivermouth validate, after the line above is corrected"
+        )
+    # As where a query imports it.
+    file.write_text("def query():\n    import helpers\n\nkept.append(query)\n")
+    registry, kept = Registry(tmp_path), []
+    with importing(tmp_path, [file]):
+        Evaluation(tmp_path, {"kept": kept}, {}, registry).evaluate([file])
+        with pytest.raises(SyntaxError) as broken:
+            kept[0]()
+    assert str(user_line(registry, broken.value, tmp_path)) == "helpers.py:3"
 
 
 def test_names_of_notebooks_are_imported_too_and_packages_beside_the_file_are_found(tmp_path):

@@ -78,3 +78,49 @@ def test_a_format_that_the_settings_name_is_meant_where_none_is_given(folder):
     done = folder.run()
     assert {name: each.error for name, each in done.items()} == {"ids": None}
     assert folder.rows("default.ids") == [(1,), (2,)]
+
+
+NAMED = """
+from pyspark import pipelines as dp
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+
+class Read(DataSourceReader):
+    def __init__(self, text):
+        self.text = text
+
+    def read(self, partition):
+        yield (self.text,)
+
+class Named(DataSource):
+    @classmethod
+    def name(cls):
+        return "named"
+
+    def schema(self):
+        return "text string"
+
+    def reader(self, schema):
+        return Read(self.options["path"])
+
+    def streamReader(self, schema):
+        return DataSourceStreamReader()
+
+spark.dataSource.register(Named)
+
+@dp.materialized_view
+def loaded():
+    read = spark.read.format("named")
+    return read.load("db.orders").union(read.load("SELECT a / b FROM db.orders")).union(read.load("some/files"))
+
+@dp.table
+def streamed():
+    return spark.readStream.format("named").load("db.orders")
+"""
+
+
+def test_what_a_format_without_files_loads_is_no_folder(folder):
+    folder.write("src/a.py", NAMED)
+    assert folder.plan()["streamed"].reads == ("named db.orders (stream)",)
+    assert folder.run(refresh=("loaded",))["loaded"].error is None
+    texts = ["SELECT a / b FROM db.orders", "db.orders", f"{folder.folder}/some/files"]
+    assert folder.rows("default.loaded") == sorted([(each,) for each in texts], key=repr)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from deltalake import DeltaTable, QueryBuilder
+import datetime as dt
+
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
 from rivermouth.pipelines.graph import Declared
 from rivermouth.pipelines.names import Names, TableName, Use
@@ -119,3 +122,85 @@ def test_a_test_gives_the_tables_of_names_in_use(tmp_path, run_pipeline):
     found = run_pipeline([tmp_path / "a.sql"], tables={"picked": [{"id": 7}], "silver.orders": [{"id": 8}]})
     rows = {name: [tuple(row) for row in found.table(f"silver.{name}").collect()] for name in ("a", "b")}
     assert rows == {"a": [(7,)], "b": [(8,)]}
+
+
+SHARED = """
+CREATE MATERIALIZED VIEW found AS
+WITH customers AS (SELECT id FROM raw)
+SELECT 'a CTE' AS name, id FROM customers c LEFT ANTI JOIN silver.customers s ON c.id = s.id
+UNION ALL SELECT 'two cases', id FROM Bronze.Orders b LEFT ANTI JOIN silver.orders s USING (id)
+UNION ALL SELECT 'no aliases', bronze.orders.id FROM bronze.Orders JOIN silver.orders
+  ON bronze.orders.id = silver.orders.id
+UNION ALL SELECT 'a subquery', orders.id FROM bronze.Orders
+  WHERE NOT EXISTS (SELECT 1 FROM silver.orders WHERE orders.id = bronze.orders.id)
+UNION ALL SELECT 'a version', id FROM silver.orders VERSION AS OF 0 o
+UNION ALL SELECT 'a version of options', id FROM silver.orders WITH ('versionAsOf' = 0)
+UNION ALL SELECT 'a time', sum(orders.id) FROM silver.orders FOR SYSTEM_TIME AS OF '${then}'
+UNION ALL SELECT 'a version of a path', id FROM delta.`{folder}/lake/silver/orders` VERSION AS OF :first;
+CREATE MATERIALIZED VIEW plain AS
+SELECT 'two in a join' AS name, orders.* FROM bronze.orders LEFT ANTI JOIN silver.orders USING (id)
+UNION ALL SELECT 'a join in parentheses', o.id FROM (LIVE.raw o JOIN silver.orders s ON o.id = s.id - 2) WHERE o.id > 2
+UNION ALL SELECT 'parentheses', raw.id FROM ((LIVE.raw)) WHERE raw.id > 2
+UNION ALL SELECT 'a sample', raw.id FROM LIVE.raw TABLESAMPLE (100 PERCENT) REPEATABLE (42) WHERE raw.id = 1
+UNION ALL SELECT 'a table', id FROM (TABLE LIVE.raw |> WHERE raw.id = 1)
+UNION ALL SELECT 'a sorted table', id FROM (TABLE LIVE.raw ORDER BY raw.id DESC LIMIT 1)
+UNION ALL SELECT 'a sorted union', id FROM (SELECT bronze.orders.id FROM bronze.orders
+  UNION ALL SELECT silver.customers.id FROM silver.customers ORDER BY bronze.orders.id LIMIT 1);
+CREATE MATERIALIZED VIEW expected (CONSTRAINT is_five EXPECT (orders.id = 5) ON VIOLATION DROP ROW) AS
+SELECT orders.id FROM silver.orders WHERE id IN (SELECT id - 1 FROM bronze.orders);
+CREATE STREAMING TABLE changes AS
+SELECT id FROM STREAM delta.`{folder}/lake/silver/orders` WITH (startingVersion = 1);
+"""
+OF_THE_USER = """
+from pyspark import pipelines as dp
+
+@dp.materialized_view
+def kept():
+    spark.createDataFrame([(7,), (8,)], "id bigint").createOrReplaceTempView("customers")
+    spark.sql("CREATE OR REPLACE TEMP VIEW ids AS SELECT id FROM silver.customers")
+    spark.sql("SELECT 1 FROM silver.orders")
+    found = spark.sql("SELECT customers.id FROM customers CROSS JOIN silver.customers WHERE silver.customers.id = 1")
+    made = spark.createDataFrame([(spark.sql("SHOW VIEWS").count(),)], "id bigint")
+    return found.unionAll(spark.sql("SELECT id FROM ids")).unionAll(spark.table("customers")).unionAll(made)
+"""
+
+
+def test_names_of_tables_that_are_names_of_other_things_too(folder):
+    for name, versions in {
+        "default/raw": [[1, 2, 3]],
+        "silver/customers": [[1, 2]],
+        "bronze/orders": [[5, 6]],
+        "silver/orders": [[4], [5]],
+    }.items():
+        for ids in versions:
+            write_deltalake(str(folder.folder / "lake" / name), pa.table({"id": ids}), mode="append")
+    newest = folder.folder / f"lake/silver/orders/_delta_log/{1:020d}.json"
+    then = dt.datetime.fromtimestamp(newest.stat().st_mtime, dt.UTC).isoformat(timespec="milliseconds")
+    params = f"configuration: {{first: '0', then: '{then}'}}\n"
+    folder.write("pipeline.yml", (folder.folder / "pipeline.yml").read_text() + params)
+    folder.define(SHARED)
+    folder.write("src/b.py", OF_THE_USER)
+    done = folder.run()
+    assert {name: each.error and str(each.error) for name, each in done.items()} == dict.fromkeys(done)
+    assert folder.rows("default.found", "name, id") == [
+        ("a CTE", 3),
+        ("a subquery", 6),
+        ("a time", 9),
+        ("a version of a path", 4),
+        ("a version of options", 4),
+        ("a version", 4),
+        ("no aliases", 5),
+        ("two cases", 6),
+    ]
+    assert folder.rows("default.plain", "name, id") == [
+        ("a join in parentheses", 3),
+        ("a sample", 1),
+        ("a sorted table", 3),
+        ("a sorted union", 1),
+        ("a table", 1),
+        ("parentheses", 3),
+        ("two in a join", 6),
+    ]
+    assert folder.rows("default.expected") == folder.rows("default.changes") == [(5,)]
+    # The views of the user, and that of the text that Spark keeps of one of them.
+    assert folder.rows("default.kept") == [(1,), (2,), (3,), (7,), (7,), (8,), (8,)]

@@ -9,9 +9,10 @@ import pytest
 from tests.pipelines.conftest import PipelineFolder
 
 from rivermouth.domain.query.query_entry import fingerprint
+from rivermouth.engine.query.replay_letters import LetterTable
 from rivermouth.errors import RowExpectationFailed
 from rivermouth.pipelines import commands
-from rivermouth.pipelines.spec import Expectation
+from rivermouth.pipelines.spec import Expectation, NotNull
 from rivermouth.ports.internals import query_plans
 from rivermouth.rows import row_expectations
 
@@ -137,6 +138,26 @@ def test_the_name_of_an_expectation_comes_through_the_error(spark, name):
         with pytest.raises(Exception, match="RIVERMOUTH_ROW_EXPECTATION_FAILED") as raised:
             frame.collect()
         assert row_expectations.failed_expectation(str(raised.value)) == name
+
+
+def test_a_null_is_judged_where_no_expectation_takes_the_row_out(spark):
+    rows = spark.sql("SELECT * FROM VALUES (1, 1), (NULL, -1), (2, NULL) AS t(id, n)")
+    judged = [Expectation("positive", "n > 0", "drop"), NotNull("a|b", "id IS NOT NULL"), NotNull("n", "n IS NOT NULL")]
+    routed = row_expectations.route(rows, judged)
+    assert [row["__route"] for row in routed.collect()] == ["table", "dropped", "dropped"]
+    observed = routed.select(*row_expectations.counting_columns(judged)).first().asDict()
+    assert row_expectations.counted(judged, observed).expectations == {"positive": 2}
+    with pytest.raises(Exception, match="RIVERMOUTH_NULL_IN_COLUMN") as raised:
+        row_expectations.route(rows, judged[1:]).collect()
+    assert row_expectations.null_column(str(raised.value)) == "a|b"
+    # A replay of dead letters ends no job.
+    spared = LetterTable("t", "", "", judged).spared
+    found = row_expectations.route(rows, spared[1:])
+    found = found.selectExpr("__route", f"{row_expectations.failed_names(spared[1:])} AS failed").collect()
+    assert [tuple(row) for row in found] == [("table", []), ("dead_letter", ["a|b"]), ("dead_letter", ["n"])]
+    assert [row[0] for row in row_expectations.route(rows, spared).select("__route").collect()] == [
+        "table", "dropped", "dropped",
+    ]  # fmt: skip
 
 
 def test_a_query_that_differs_in_its_last_column_alone_is_another(spark):

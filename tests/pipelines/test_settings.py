@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
+import re
 from pathlib import Path
 
 import jsonschema
@@ -131,6 +132,20 @@ def test_params_win(make):
 
 def test_values_of_the_configuration_are_not_shown(make):
     assert "010" not in repr(one(make({"pipeline.yml": SPARK}, "transformations/a.py")))
+
+
+@pytest.mark.parametrize("seconds", ["2 days", "-1", "nan", "inf"])
+def test_how_long_deleted_keys_are_remembered_is_a_number(make, seconds):
+    name = "pipelines.cdc.tombstoneGCThresholdInSeconds"
+    folder = make(
+        {"pipeline.yml": SPARK.replace("greeting", name).replace("yes", f"'{seconds}'")}, "transformations/a.py"
+    )
+    with pytest.raises(RivermouthError) as raised:
+        commands.pipelines(folder)
+    assert str(raised.value) == (
+        f"[PIPELINE_SETTINGS_INVALID] configuration: {name} is no number of seconds; nothing was run\n"
+        f"  at: pipeline.yml:1\n  hint: {name} = 172800, for two days"
+    )
 
 
 # --- settings of Databricks ---
@@ -772,6 +787,57 @@ def test_references_without_a_value(make, setting, reference):
     assert refused(make({"databricks.yml": text}, "a.py")) == (
         f"[PIPELINE_REFERENCE_UNKNOWN] catalog: ${{{reference}}} has no value here; nothing was run\n"
         f"  at: databricks.yml:{line}\n  hint: --param {reference}=VALUE"
+    )
+
+
+PARTS = """\
+bundle: {name: b}
+variables:
+  env:
+    type: complex
+    default:
+      catalog: main
+      zones: [raw, {name: "${var.env.catalog}_ops", sizes: [1, 2]}]
+  other: {default: "${var.env}"}
+  plain: {default: x}
+resources:
+  pipelines:
+    p:
+      catalog: ${var.env.catalog}
+      schema: s_${var.other.zones[1].name}
+      configuration: {first: "${var.env.zones[0]}", size: "${var.env.zones[1].sizes[1]}"}
+      libraries: [{file: {path: a.py}}]
+"""
+
+
+def test_parts_of_a_variable_have_values(make):
+    folder = make({"databricks.yml": PARTS}, "a.py")
+    found = one(folder)
+    assert (found.catalog, found.schema, found.configuration) == ("main", "s_main_ops", {"first": "raw", "size": "2"})
+    found = one(folder, params={"var.env.catalog": "live", "var.env.zones[0]": "cold"})
+    assert (found.catalog, found.schema, found.configuration["first"]) == ("live", "s_live_ops", "cold")
+    # They are in the mapping too, where it is meant as a whole.
+    text = PARTS.replace("catalog: main\n", "catalog: main\n      region: {name: north}\n")
+    text = re.sub("configuration: {.*}", "configuration: ${var.env.region}", text)
+    params = {"var.env.region.name": "south"}
+    assert one(make({"databricks.yml": text}, "a.py"), params=params).configuration == {"name": "south"}
+
+
+@pytest.mark.parametrize(
+    ("reference", "params"),
+    [
+        ("var.env.gone", {}),
+        ("var.plain.key", {}),
+        ("var.env.zones[2]", {}),
+        ("var.env.catalog.key", {}),
+        ("var.env.catalog", {"var.env": "text"}),
+    ],
+)
+def test_parts_without_a_value(make, reference, params):
+    text = PARTS.replace("catalog: ${var.env.catalog}", f"catalog: ${{{reference}}}")
+    assert refused(make({"databricks.yml": text}, "a.py"), params=params) == (
+        f"[PIPELINE_REFERENCE_UNKNOWN] catalog: ${{{reference}}} has no value here; nothing was run\n"
+        f"  at: databricks.yml:13\n  hint: --param {reference}=VALUE"
     )
 
 

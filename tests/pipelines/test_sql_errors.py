@@ -90,7 +90,13 @@ INVALID = [
         "write a string in quotes here",
     ),
     ("CREATE STREAMING TABLE t (a INT", "a parenthesis begins here and does not end", "1:26", "close it with )"),
-    ("CREATE STREAMING TABLE t (a INT,\nb)", "the column b has no type, and others have one", "2:2", "write b STRING"),
+    ("CREATE STREAMING TABLE t (a INT,\nb)", "the column b has no type, and others have one", "2:1", "write b STRING"),
+    (
+        "CREATE STREAMING TABLE t (a NOT NULL)",
+        "the column a has no type, and NOT NULL needs one",
+        "1:29",
+        "write a STRING NOT NULL",
+    ),
     ("CREATE STREAMING TABLE t (a INT COMENT 'x')", "unexpected COMENT", "1:33", "did you mean COMMENT?"),
     (
         "CREATE STREAMING TABLE t (CONSTRAINT c EXPECT (a) ON VIOLATION DROP)",
@@ -213,6 +219,12 @@ REFUSED = [
         "ROW FILTER of t",
         "1:26",
         "filter the rows in the SELECT with WHERE",
+    ),
+    (
+        "CREATE TEMPORARY VIEW v (a INT, `b-c` INT NOT NULL) AS SELECT 1 AS a, 2 AS `b-c`",
+        "NOT NULL of the column `b-c` of a view",
+        "1:33",
+        "write CONSTRAINT `b-c` EXPECT (`b-c` IS NOT NULL) ON VIOLATION FAIL UPDATE",
     ),
     (
         "CREATE STREAMING TABLE t (a STRING MASK f USING COLUMNS (b))",
@@ -364,6 +376,8 @@ NOT_CONSTANT = [
     (lambda: rewrite("SELECT * FROM IDENTIFIER(a)"), "the argument of IDENTIFIER", "1:26"),
     (lambda: rewrite("SELECT secret('a', b)"), "the argument of secret", "1:20"),
     (lambda: rewrite("SELECT * FROM STREAM(x) WITH (a = f(1))"), "the option a", "1:35"),
+    (lambda: rewrite("SELECT * FROM x VERSION AS OF n"), "the value of VERSION AS OF", "1:31"),
+    (lambda: rewrite("SELECT * FROM x TIMESTAMP AS OF now() WITH (a)"), "the value of TIMESTAMP AS OF", "1:33"),
     (lambda: read_sql("CREATE VIEW IDENTIFIER(f(1)) AS SELECT 1", AT), "the argument of IDENTIFIER", "1:24"),
 ]
 
@@ -399,7 +413,7 @@ KEYS = [
     ),
     (
         "SELECT * FROM STREAM(x) WITH (a = 1, a = 2)",
-        "the options behind STREAM have the key a twice",
+        "the options behind the table have the key a twice",
         "1:38",
         "give each key once",
     ),

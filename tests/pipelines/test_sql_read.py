@@ -5,6 +5,7 @@ from __future__ import annotations
 from textwrap import dedent
 
 import pytest
+from pyspark.sql import types as T
 
 from rivermouth.pipelines.names import Use
 from rivermouth.pipelines.python.files import Evaluation
@@ -86,12 +87,16 @@ NAMES = [
     ("IDENTIFIER('silver' || '.' || :name)", "silver.orders"),
     ("IDENTIFIER(:name)", "orders"),
     ("bestellungen_größe", "bestellungen_größe"),
+    ("${target}.orders", "main.silver.orders"),
+    ("${target}", "main.silver"),
+    ("${quoted}.orders_${env}", "`my.catalog`.silver.orders_dev"),
 ]
 
 
 @pytest.mark.parametrize(("written", "name"), NAMES)
 def test_every_name(written, name):
-    conf = {"catalog": "main", "schema": "silver", "env": "dev", "name": "orders"}
+    conf = {"catalog": "main", "schema": "silver", "env": "dev", "name": "orders", "target": "main.silver"}
+    conf["quoted"] = "`my.catalog`.silver"
     assert dataset(f"CREATE STREAMING TABLE {written}", **conf).name == name
 
 
@@ -163,6 +168,47 @@ def test_columns_and_constraints():
     )
 
 
+def test_parameters_of_heads():
+    found = read(
+        """
+        CREATE STREAMING TABLE t (
+          a INT COMMENT :said, b STRUCT<x :INT> DEFAULT :said,
+          CONSTRAINT c EXPECT (a > :least AND b = ':least') ON VIOLATION DROP ROW, CONSTRAINT d EXPECT a < :least
+        ) COMMENT :said 's' LOCATION :root TBLPROPERTIES ('quality' = :said, 'b' = 'c', d :least);
+        APPLY CHANGES INTO t FROM STREAM(x) KEYS (:said) APPLY AS DELETE WHEN op = :said WHERE y = :least
+        SEQUENCE BY :said""",
+        said="it's",
+        least="5",
+        root="/t",
+    )
+    (table,), (flow,) = found.datasets, found.flows
+    assert table.schema == r"a INT COMMENT 'it\'s', b STRUCT<x :INT> DEFAULT 'it\'s'"
+    assert table.expectations == (
+        Expectation("c", "a > '5' AND b = ':least'", "drop"),
+        Expectation("d", "a < '5'", "warn"),
+    )
+    assert (table.comment, table.path) == ("it'ss", "/t")
+    assert table.properties == {"quality": "it's", "b": "c", "d": "5"}
+    assert " ".join(flow.query.text.split()) == "SELECT * FROM (SELECT * FROM STREAM(x)) WHERE y = '5'"
+    assert (flow.cdc.keys, flow.cdc.apply_as_deletes, flow.cdc.sequence_by) == (
+        ("it's",),
+        r"op = 'it\'s'",
+        "`it's`",
+    )
+
+
+def test_quoted_names_of_columns_and_comments_in_types(spark):
+    written = "`order-id` STRING, `região` STRING, `2020` BIGINT, `a``b` INT, `select` INT, größe INT"
+    nested = "address STRUCT<city: STRING COMMENT 'the, city', zip: ARRAY<STRUCT<a: INT COMMENT 'x'>>> COMMENT 'y'"
+    columns = columns_of(dataset(f"CREATE STREAMING TABLE t ({written}, {nested})").schema, AT)
+    found = T.StructType.fromDDL(", ".join(each.plain_ddl for each in columns))
+    assert found.names == ["order-id", "região", "2020", "a`b", "select", "größe", "address"]
+    assert (found["address"].dataType["city"].metadata, found["address"].metadata) == (
+        {"comment": "the, city"},
+        {"comment": "y"},
+    )
+
+
 def test_a_schema_as_ddl():
     found = columns_of("id BIGINT NOT NULL COMMENT 'x', `a b`: INT DEFAULT 3, day DATE GENERATED ALWAYS AS (f(ts))", AT)
     assert [(each.name, each.type, each.default, each.generated) for each in found] == [
@@ -184,6 +230,17 @@ def test_keys_are_noted_with_their_lines():
         ("silver.sql:4", "FOREIGN KEY is information only: nothing enforces it"),
     ]
     assert found.datasets[0].schema == "a INT, b INT"
+
+
+def test_what_is_behind_a_key_is_read():
+    found = dataset(
+        "CREATE STREAMING TABLE t (a INT PRIMARY KEY NOT NULL COMMENT 'x', b INT REFERENCES o (b) NOT ENFORCED "
+        "DEFAULT 2, c INT CONSTRAINT k UNIQUE NOT ENFORCED NOT NULL, d INT PRIMARY KEY RELY "
+        "GENERATED ALWAYS AS (a + 1)) AS SELECT 1"
+    )
+    assert found.schema == (
+        "a INT NOT NULL COMMENT 'x', b INT DEFAULT 2, c INT NOT NULL, d INT GENERATED ALWAYS AS (a + 1)"
+    )
 
 
 def test_a_list_of_constraints_alone_leaves_the_columns_to_the_query():
@@ -330,15 +387,20 @@ CDC = [
     ("TRACK HISTORY ON * EXCEPT (a, b)", {"track_history_except_columns": ("a", "b")}),
     ("IGNORE NULL UPDATES ON a, b", {"ignore_null_updates_columns": ("a", "b")}),
     ("IGNORE NULL UPDATES ON * EXCEPT (a)", {"ignore_null_updates_except_columns": ("a",)}),
+    ("IGNORE NULL UPDATES ON *", {"ignore_null_updates": True}),
     ("COLUMNS TO UPDATE changed", {"columns_to_update": "changed"}),
     ("APPLY AS DELETE WHEN op = '${delete}'", {"apply_as_deletes": "op = 'D'"}),
+    ("APPLY AS TRUNCATE WHEN op = :delete", {"apply_as_truncates": "op = 'D'"}),
+    ("COLUMNS (${several})", {"columns": ("a", "b.c")}),
+    ("COLUMNS * EXCEPT (:delete, :nested)", {"except_columns": ("D", "b.c")}),
 ]
 
 
 @pytest.mark.parametrize(("clause", "values"), CDC)
 def test_each_clause_of_auto_cdc(clause, values):
     text = f"AUTO CDC INTO t FROM STREAM x KEYS (id) SEQUENCE BY ts {clause}"
-    assert flow(f"CREATE FLOW f AS {text}", delete="D").cdc == AutoCdc(("id",), "ts", **values)
+    found = flow(f"CREATE FLOW f AS {text}", delete="D", several="a, b.c", nested="b.c")
+    assert found.cdc == AutoCdc(("id",), "ts", **values)
 
 
 SOURCES = [
@@ -348,7 +410,8 @@ SOURCES = [
     ("STREAM read_files('/cdc', format => 'json')", "SELECT * FROM STREAM read_files('/cdc', format => 'json')"),
     ("(SELECT a -- why\n FROM STREAM(x))", "SELECT a -- why\n FROM STREAM(x)"),
     ("(FROM STREAM(x) |> SELECT a)", "FROM STREAM(x) |> SELECT a"),
-    ("STREAM(x) WHERE a > 1", "SELECT * FROM (SELECT * FROM STREAM(x)\n) WHERE a > 1"),
+    ("STREAM(x) WHERE a > 1", "SELECT * FROM (SELECT * FROM STREAM(x))WHERE a > 1"),
+    ("(SELECT\n 1)\nWHERE\n a", "SELECT * FROM (SELECT\n 1) WHERE\n\n a"),
 ]
 
 
@@ -429,6 +492,7 @@ USES = [
     ("USE CATALOG `${catalog}`; USE SCHEMA ${schema};", "main.silver.t", ("main", "silver")),
     ("USE CATALOG :catalog; USE SCHEMA IDENTIFIER(:schema);", "main.silver.t", ("main", "silver")),
     ("USE CATALOG 'main'; USE IDENTIFIER('a.b');", "a.b.t", ("a", "b")),
+    ("USE ${both};", "main.silver.t", ("main", "silver")),
 ]
 
 
@@ -439,6 +503,7 @@ def test_use_chooses_where_names_are(uses, name, place):
         "CREATE TEMPORARY VIEW v AS SELECT 1; CREATE STREAMING TABLE LIVE.u",
         catalog="main",
         schema="silver",
+        both="main.silver",
     )
     assert [each.name for each in found.datasets] == [name, "v", "LIVE.u"]
     assert (found.flows[0].name, found.flows[0].target) == ("f", name)

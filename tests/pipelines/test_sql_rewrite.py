@@ -98,6 +98,8 @@ def test_what_is_replaced(text, expected):
 
 
 UNCHANGED = [
+    "SELECT o.a FROM outside.x TIMESTAMP AS OF current_timestamp() - INTERVAL 1 DAY o, outside.y",
+    "SELECT o.a FROM outside.x FOR SYSTEM_TIME AS OF now() - INTERVAL '1 day' o JOIN outside.y ON 1",
     "SELECT a:b.c::string, a:b[0]:c, f(a):['x y'], a:`b c`, (a.b):c, {'a': 1} FROM outside.x",
     "SELECT 'FROM x; -- y', \"it's FROM x\", `FROM x`, r'\\', 'it''s', '\\'' /* FROM x */ -- x\r\n\t,1 FROM outside.x",
     "SELECT * EXCEPT (a, b), t.* EXCEPT (c) FROM outside.t WHERE x <=> y AND z <> 1 AND w != 2",
@@ -126,15 +128,90 @@ ALIASES = [
     ),
     (
         "SELECT c.s.x.a, s.`x`.*, 's.x.a', o.s.x.a, s.y.a FROM c.s.x, s.x WHERE C.S.X.a > 1 -- s.x.a",
-        "SELECT `x`.a, `x`.*, 's.x.a', o.s.x.a, s.y.a FROM v AS `x`, v AS `x` WHERE `x`.a > 1 -- s.x.a",
+        (
+            "SELECT `c.s.x`.a, `s.x`.*, 's.x.a', o.s.x.a, s.y.a FROM v AS `c.s.x`, v AS `s.x` "
+            "WHERE `c.s.x`.a > 1 -- s.x.a"
+        ),
     ),
     ("SELECT live.x.a:b FROM LIVE.x", "SELECT `x`.a:b FROM v AS `x`"),
     ("SELECT s.x.a FROM s.x AS s", "SELECT s.x.a FROM v AS s"),
     ("FROM s.x |> SELECT x.a", "FROM v AS `x` |> SELECT x.a"),
     ("SELECT * FROM x PIVOT (max(a) FOR b IN (1))", "SELECT * FROM v AS `x` PIVOT (max(a) FOR b IN (1))"),
-    ("SELECT * FROM x VERSION AS OF 3", "SELECT * FROM v VERSION AS OF 3"),
+    ("SELECT x.a FROM x FOR VERSION AS OF 3, y WITH (b = 'c')", "SELECT x.a FROM v  AS `x`, v  AS `y`"),
+    ("SELECT * FROM x TIMESTAMP AS OF DATE'2026-01-01' || '' o", "SELECT * FROM v  o"),
+    # The last part of a name where something else has it too.
+    (
+        "SELECT b.x.id, x.y FROM b.x JOIN S.X ON b.x.id = s.x.id UNION SELECT x.id FROM s.x",
+        "SELECT `b.x`.id, x.y FROM v AS `b.x` JOIN v AS `S.X` ON `b.x`.id = `S.X`.id UNION SELECT x.id FROM v AS `x`",
+    ),
+    (
+        "SELECT x.id FROM s.x WHERE EXISTS (SELECT x.id FROM b.x WHERE b.x.id = s.x.id AND x.y) EXCEPT TABLE x",
+        (
+            "SELECT `s.x`.id FROM v AS `s.x` WHERE EXISTS "
+            "(SELECT `b.x`.id FROM v AS `b.x` WHERE `b.x`.id = `s.x`.id AND `b.x`.y) EXCEPT SELECT * FROM v AS `x`"
+        ),
+    ),
+    (
+        "WITH x AS (SELECT x.* EXCEPT (b) FROM s.x) SELECT x.a, s.x.b FROM x, STREAM s.x",
+        "WITH x AS (SELECT x.* EXCEPT (b) FROM v AS `x`) SELECT x.a, `s.x`.b FROM x, STREAM v AS `s.x`",
+    ),
+    ("SELECT s.x.a FROM (SELECT 1) AS x JOIN s.x", "SELECT `s.x`.a FROM (SELECT 1) AS x JOIN v AS `s.x`"),
+    ("SELECT s.x.a FROM s.x, s.x", "SELECT `x`.a FROM v AS `x`, v AS `x`"),
     ("SELECT * FROM f(TABLE(x))", "SELECT * FROM f(TABLE(v))"),
-    ("TABLE x", "TABLE v"),
+    # Two tables keep the last part of their names where no column has a longer name.
+    ("SELECT x.* FROM b.x LEFT ANTI JOIN s.x USING (a)", "SELECT x.* FROM v AS `x` LEFT ANTI JOIN v AS `x` USING (a)"),
+    (
+        "SELECT x.a, s.x.a FROM s.x WHERE b IN (SELECT b.x.b FROM b.x JOIN y) AND x.a.b > 1",
+        "SELECT x.a, `x`.a FROM v AS `x` WHERE b IN (SELECT `b.x`.b FROM v AS `b.x` JOIN v AS `y`) AND x.a.b > 1",
+    ),
+    ("SELECT x.a, s.x.b FROM b.x JOIN s.x USING (a)", "SELECT x.a, `s.x`.b FROM v AS `x` JOIN v AS `s.x` USING (a)"),
+    # In parentheses.
+    (
+        "SELECT o.a FROM (x o JOIN c ON o.a = c.a) WHERE o.a",
+        "SELECT o.a FROM (v o JOIN v AS `c` ON o.a = c.a) WHERE o.a",
+    ),
+    (
+        "WITH c AS (SELECT 1) SELECT o.a FROM (s.x o JOIN c ON o.a = c.a) WHERE o.a",
+        "WITH c AS (SELECT 1) SELECT o.a FROM (v o JOIN c ON o.a = c.a) WHERE o.a",
+    ),
+    (
+        "WITH c AS (SELECT 1) SELECT o.a FROM (s.x JOIN c ON s.x.a = c.a) AS o",
+        "WITH c AS (SELECT 1) SELECT o.a FROM (v AS `x` JOIN c ON `x`.a = c.a) AS o",
+    ),
+    ("SELECT o.a FROM (s.x o) WHERE o.a", "SELECT o.a FROM (v o) WHERE o.a"),
+    ("SELECT x.a FROM ((s.x)) WHERE x.a", "SELECT x.a FROM ((v AS `x`)) WHERE x.a"),
+    ("SELECT o.a FROM (s.x) o, LATERAL (SELECT 1)", "SELECT o.a FROM (v AS `x`) o, LATERAL (SELECT 1)"),
+    ("SELECT * FROM (x o JOIN read_files('a') f ON o.a = f.a)", "SELECT * FROM (v o JOIN _f f ON o.a = f.a)"),
+    ("SELECT u.b FROM (x UNPIVOT (v FOR k IN (a)) AS u)", "SELECT u.b FROM (v AS `x` UNPIVOT (v FOR k IN (a)) AS u)"),
+    # Where no alias can be, or another word looks like one.
+    (
+        "SELECT x.a FROM x TABLESAMPLE (10 PERCENT) REPEATABLE (42) WHERE x.a",
+        "SELECT x.a FROM v TABLESAMPLE (10 PERCENT) REPEATABLE (42) AS `x` WHERE x.a",
+    ),
+    (
+        "SELECT * FROM x TABLESAMPLE (1 ROWS) REPEATABLE (42) o",
+        "SELECT * FROM v TABLESAMPLE (1 ROWS) REPEATABLE (42) o",
+    ),
+    ("FROM s.x INSERT INTO t SELECT x.a", "FROM v AS `x` INSERT INTO t SELECT x.a"),
+    ("FROM s.x INSERT OVERWRITE t SELECT s.x.a", "FROM v AS `x` INSERT OVERWRITE t SELECT `x`.a"),
+    ("SELECT insert.a FROM s.x insert", "SELECT insert.a FROM v insert"),
+    ("TABLE x", "SELECT * FROM v AS `x`"),
+    ("TABLE s.x VERSION AS OF 1 ORDER BY s.x.a", "SELECT * FROM v  AS `x` ORDER BY `x`.a"),
+    (
+        "WITH c AS (TABLE x) TABLE s.x |> JOIN y ON x.a = y.a UNION TABLE c",
+        "WITH c AS (SELECT * FROM v AS `x`) SELECT * FROM v AS `x` |> JOIN v AS `y` ON x.a = y.a UNION TABLE c",
+    ),
+    # Where the scope of a SELECT ends.
+    ("SELECT s.x.* EXCEPT (values, a), s.x.b FROM s.x", "SELECT `x`.* EXCEPT (values, a), `x`.b FROM v AS `x`"),
+    ("SELECT s.x.* EXCEPT (from, y), s.x.b FROM s.x", "SELECT `x`.* EXCEPT (from, y), `x`.b FROM v AS `x`"),
+    (
+        "FROM s.x |> SELECT * EXCEPT ALL SELECT s.x.a FROM s.x",
+        "FROM v AS `x` |> SELECT * EXCEPT ALL SELECT `x`.a FROM v AS `x`",
+    ),
+    (
+        "SELECT s.x.a FROM s.x UNION ALL SELECT b.x.a FROM b.x ORDER BY s.x.a, b.x.a",
+        "SELECT `x`.a FROM v AS `x` UNION ALL SELECT `x`.a FROM v AS `x` ORDER BY `x`.a, b.x.a",
+    ),
     ("SELECT * FROM STREAM read_files('a') WITH (SKIPCHANGECOMMITS) o", "SELECT * FROM STREAM _f  o"),
 ]
 

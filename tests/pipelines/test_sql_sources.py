@@ -94,7 +94,9 @@ def test_options_of_a_stream():
     text = "SELECT * FROM STREAM(a) WITH (SKIPCHANGECOMMITS, 'startingVersion' = 3, x.y = 'z') o, STREAM b WITH (c)"
     first, second = references(text)
     assert first.options == {"SKIPCHANGECOMMITS": "true", "startingVersion": "3", "x.y": "z"}
-    assert text[slice(*first.options_span)] == "WITH (SKIPCHANGECOMMITS, 'startingVersion' = 3, x.y = 'z')"
+    assert [text[slice(*each)] for each in first.clauses] == [
+        "WITH (SKIPCHANGECOMMITS, 'startingVersion' = 3, x.y = 'z')"
+    ]
     assert second.options == {"c": "true"}
     call = functions("SELECT * FROM STREAM read_files('/a', x => 'y') WITH (SKIPCHANGECOMMITS) o")[0]
     assert call.options(secret) == {"x": "y", "SKIPCHANGECOMMITS": "true"}

@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 from pyspark import SparkContext
+from tests.pipelines.conftest import refusal
 
 from rivermouth.engine.query import query_events as ev
 from rivermouth.errors import RivermouthError
@@ -178,6 +179,11 @@ def test_a_flow_is_tried_again_as_often_as_its_settings_say(folder):
         return folder.run(step=step)["bronze"]
 
     settings = (folder.folder / "pipeline.yml").read_text()
+    folder.write("pipeline.yml", f"{settings}configuration: {{pipelines.trigger.interval: often}}\n")
+    assert refusal(folder.run) == (
+        "[DEFINITION_INVALID] flow bronze: pipelines.trigger.interval is no duration; the pipeline was not run\n"
+        "  at: src/a.py:8\n  hint: pipelines.trigger.interval: 10 seconds"
+    )
     with pytest.raises(RivermouthError) as refused:
         run("often")
     assert str(refused.value) == (
@@ -270,7 +276,7 @@ WOULD_LOSE = (
 def test_a_full_refresh_reads_all_again_unless_that_is_not_allowed_or_rows_are_gone(folder):
     text = PYTHON.partition("@dlt.view")[0]
     folder.write("src/a.py", text)
-    folder.feed("in/1.json", *FIRST)
+    folder.feed(file := "in/Orders Jan [1] 50%.json", *FIRST)
     folder.run()
     folder.write("src/a.py", text.replace("id >= 0", "id >= 2"))
     assert folder.plan(full_refresh=("bronze",))["bronze"].flows[0].action == "clear"
@@ -282,7 +288,7 @@ def test_a_full_refresh_reads_all_again_unless_that_is_not_allowed_or_rows_are_g
     folder.write("src/a.py", not_allowed)
     assert str(refused_refresh(folder)) == NOT_ALLOWED
     folder.write("src/a.py", text)
-    (folder.folder / "in/1.json").unlink()
+    (folder.folder / file).unlink()
     assert str(refused_refresh(folder)) == WOULD_LOSE
     assert len(folder.rows("default.bronze")) == 2
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from rivermouth.domain.query.query_entry import QueryCounts, QueryEntry
+from rivermouth.domain.query.query_entry import QueryCounts, QueryEntry, fingerprint
 from rivermouth.domain.query.refresh_decision import SourceChange, ViewState, decide, policy_refused
 from rivermouth.domain.query.view_rules import never_by_increments, way_of
 from rivermouth.domain.query.view_tree import Key, PlanNode, TableRead
@@ -199,3 +199,8 @@ def test_strict_refuses_a_full_refresh_unless_the_view_is_new_or_changed():
     assert decide(replace(strict, outside=("files in",))).refused
     for changes in ({"entry": QueryEntry("v")}, {"fingerprint": "g"}, {"changed_by_others": "DELETE in version 4"}):
         assert not decide(replace(strict, **changes)).refused
+
+
+def test_numbers_of_temporary_views_are_no_part_of_a_definition():
+    plans = [f"SubqueryAlias __rm_{number}_orders\n+- View (`__rm_{number}_orders`, [id#1])" for number in (1, 23)]
+    assert fingerprint(plans[0]) == fingerprint(plans[1]) != fingerprint(plans[0].replace("orders", "others"))

@@ -16,9 +16,9 @@ from rivermouth.errors.lake import *
 from rivermouth.errors.ledger import *
 from rivermouth.errors.lookups import *
 from rivermouth.errors.pipeline_settings import *
-from rivermouth.errors.pipeline_sinks import *
 from rivermouth.errors.pipeline_sources import *
 from rivermouth.errors.pipeline_sql import *
+from rivermouth.errors.pipeline_targets import *
 from rivermouth.errors.pipelines import *
 from rivermouth.errors.running import *
 from rivermouth.errors.tables import *

@@ -216,6 +216,17 @@ class RowExpectationFailed(RivermouthError):
     hint = "correct the rows or the expectation, then: rivermouth run"
 
 
+class NullInColumn(RivermouthError):
+    """A row has null in a column that its dataset declares NOT NULL."""
+
+    code = "NULL_IN_COLUMN"
+    what = (
+        "flow {flow}: column {column} is declared NOT NULL, and at least one row has null in it; "
+        "the batch was not written"
+    )
+    hint = "correct the rows, or remove NOT NULL from the column, then: rivermouth run"
+
+
 class ResetNotAllowed(RivermouthError):
     """A table whose property forbids a full refresh was named for one."""
 
@@ -272,28 +283,12 @@ class ConfigurationMissing(RivermouthError):
     hint = "rivermouth run --param {name}=VALUE"
 
 
-class CdcValueNull(RivermouthError):
-    """A change of an AUTO CDC flow has no key or no sequence."""
-
-    code = "CDC_VALUE_NULL"
-    what = "flow {flow}: {part} is null in {rows} of the changes for {dataset}; the batch was not written"
-    hint = "leave such changes out in the source, or drop them by an expectation on {dataset}"
-
-
 class UpdateKeysRepeated(RivermouthError):
     """An update flow gave several rows of one key with a batch."""
 
     code = "UPDATE_KEYS_REPEATED"
     what = "flow {flow}: {keys} keys have several rows for {dataset} in one batch; the batch was not written"
     hint = "group the query by {columns} alone, or name all columns of its groupBy in keys"
-
-
-class CdcColumnUnknown(RivermouthError):
-    """An AUTO CDC flow names a column that its changes do not have."""
-
-    code = "CDC_COLUMN_UNKNOWN"
-    what = "flow {flow}: {argument} names {column}, which is no column of its source; the pipeline was not run"
-    hint = "{fix}"
 
 
 class DatasetSchemaInvalid(RivermouthError):
@@ -310,14 +305,6 @@ class SqlFunctionRefused(RivermouthError):
     code = "SQL_FUNCTION_REFUSED"
     what = "the table function {function} is not supported; the pipeline was not run"
     hint = "read the source in Python with spark.readStream.format(...), and this dataset from that one"
-
-
-class SnapshotInvalid(RivermouthError):
-    """A function of snapshots returned something else than a frame and its version."""
-
-    code = "SNAPSHOT_INVALID"
-    what = "flow {flow}: its function returned no frame with a version; nothing was written"
-    hint = "return (frame, version) with a version that is a number, a text, a date or a time; or None"
 
 
 class DatasetNotInPipeline(RivermouthError):

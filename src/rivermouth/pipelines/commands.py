@@ -17,7 +17,7 @@ from rivermouth.pipelines.running.known import UNSTARTED
 from rivermouth.pipelines.running.pipeline import Pipeline
 from rivermouth.pipelines.selection import Selection
 from rivermouth.pipelines.settings.find import find_pipelines, single_files
-from rivermouth.pipelines.settings.known_settings import without_effect
+from rivermouth.pipelines.settings.known_settings import check_configuration, without_effect
 from rivermouth.pipelines.settings.project_file import expanded_configuration
 from rivermouth.pipelines.settings.stores import stores
 from rivermouth.ports.lake.lake_writer import LakeWriter
@@ -107,6 +107,7 @@ def _pipeline(settings: PipelineSettings, home: Path, environ: Mapping[str, str]
         project = ResolvedProject.from_spec({"name": settings.name, "lake": lake}, base, environ)
         settings = replace(settings, storage=None)
     configuration = expanded_configuration(settings, project.environ)
+    check_configuration(configuration, settings.at)
     if settings.at is not None:
         settings = replace(settings, notes=(*settings.notes, *without_effect(configuration, settings.at)))
     return Pipeline(settings, project, configuration)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rivermouth.pipelines.graph import Node
     from rivermouth.pipelines.running.load import Loaded
     from rivermouth.pipelines.running.pipeline import Pipeline
+    from rivermouth.rows.row_expectations import RowExpectation
 
 _TIMEOUT_S = 20.0
 EXPECTATION: Final = "EXPECTATION"
@@ -312,7 +313,8 @@ def _letter_table(loaded: Loaded, node: Node) -> LetterTable:
     from rivermouth.engine.query.replay_letters import LetterTable  # noqa: PLC0415 - loads Spark
 
     location = node.location or ""
-    return LetterTable(loaded.graph.names.shown(node.name), location, f"{location}__dead_letters", node.expectations)
+    judged: list[RowExpectation] = [*node.expectations, *node.not_null]
+    return LetterTable(loaded.graph.names.shown(node.name), location, f"{location}__dead_letters", judged)
 
 
 def _chosen(spark: SparkSession, table: KnownDataset, wanted: LetterFilter) -> DataFrame:

@@ -17,6 +17,7 @@ from rivermouth.pipelines.spec import (
     Expectation,
     Flow,
     FlowKind,
+    NotNull,
     Query,
     Sink,
     SourceLine,
@@ -58,6 +59,7 @@ class FlowNode:
         cdc: What an AUTO CDC flow makes of its changes.
         keys: Of an ``update`` flow into a table the columns by which a row replaces another one.
         inputs: What its query reads, as it was evaluated for the graph.
+        not_null: Columns of its dataset that must not be null.
     """
 
     name: str
@@ -68,6 +70,7 @@ class FlowNode:
     cdc: AutoCdc | None = None
     keys: tuple[str, ...] = ()
     inputs: tuple[Input, ...] = ()
+    not_null: tuple[NotNull, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,11 @@ class Node:
     def expectations(self) -> tuple[Expectation, ...]:
         """The conditions on its rows; none of a sink."""
         return () if self.dataset is None else self.dataset.expectations
+
+    @property
+    def not_null(self) -> tuple[NotNull, ...]:
+        """The columns of its table that must not be null."""
+        return self.flows[0].not_null if self.flows else ()
 
     @property
     def is_table(self) -> bool:
@@ -210,7 +218,7 @@ def declared(definitions: Definitions, names: Names) -> Declared:
     _check_names(each for several in flows.values() for each in several)
     for name, several in flows.items():
         _check_cdc_flows(names.shown(name), several)
-    return Declared(datasets, sinks, {name: tuple(each) for name, each in flows.items()})
+    return Declared(datasets, sinks, {name: _with_truncations(each) for name, each in flows.items()})
 
 
 def _with_conf(query: Query, conf: Mapping[str, str]) -> Query:
@@ -271,29 +279,74 @@ def _check_cdc_flows(target: str, flows: Sequence[FlowNode]) -> None:
 
     Raises:
         DefinitionInvalid: A target of AUTO CDC has a flow of another kind, a second flow next to one of snapshots, or
-            flows with other keys or another SCD type.
+            flows that differ in keys, SCD type or what a null does; or a flow says twice what a null does.
     """
     first = next((each for each in flows if each.cdc is not None), None)
     if first is None or first.cdc is None:
         return
-    for other in flows:
-        if other is first:
-            continue
-        detail = fix = ""
-        if other.cdc is None:
-            detail = f"it writes to {target}, whose rows flow {first.name} at {first.at} changes by AUTO CDC"
-            fix = "write its rows into another table, or make it an AUTO CDC flow"
-        elif "auto_cdc_from_snapshot" in (first.kind, other.kind):
-            detail = f"{target} has flow {first.name} at {first.at}, and a flow of snapshots must be the only one"
-            fix = "give it a target of its own"
-        elif {key.lower() for key in other.cdc.keys} != {key.lower() for key in first.cdc.keys}:
-            keys = ", ".join(first.cdc.keys)
-            detail, fix = f"its keys are not those of flow {first.name} at {first.at}: {keys}", f"write the keys {keys}"
-        elif other.cdc.scd_type != first.cdc.scd_type:
-            kind = first.cdc.scd_type
-            detail, fix = f"flow {first.name} at {first.at} keeps {target} as SCD type {kind}", f"write SCD type {kind}"
+    for each in flows:
+        detail, fix = _cdc_conflict(each, first, first.cdc, target) if each is not first else ("", "")
+        if not detail and each.cdc is not None:
+            detail, fix = _null_settings_fault(each.cdc)
         if detail:
-            raise DefinitionInvalid(at=str(other.at), definition=f"flow {other.name}", detail=detail, fix=fix)
+            raise DefinitionInvalid(at=str(each.at), definition=f"flow {each.name}", detail=detail, fix=fix)
+
+
+def _cdc_conflict(other: FlowNode, first: FlowNode, cdc: AutoCdc, target: str) -> tuple[str, str]:
+    """Why a flow cannot write the target of the first one, and what to do; empty where it can."""
+    of_first = f"flow {first.name} at {first.at}"
+    if other.cdc is None:
+        detail = f"it writes to {target}, whose rows {of_first} changes by AUTO CDC"
+        return detail, "write its rows into another table, or make it an AUTO CDC flow"
+    if "auto_cdc_from_snapshot" in (first.kind, other.kind):
+        detail = f"{target} has {of_first}, and a flow of snapshots must be the only one"
+        return detail, "give it a target of its own"
+    if _folded(other.cdc.keys) != _folded(cdc.keys):
+        keys = ", ".join(cdc.keys)
+        return f"its keys are not those of {of_first}: {keys}", f"write the keys {keys}"
+    if other.cdc.scd_type != cdc.scd_type:
+        return f"{of_first} keeps {target} as SCD type {cdc.scd_type}", f"write SCD type {cdc.scd_type}"
+    if _null_settings(other.cdc) != _null_settings(cdc):
+        detail = f"a null in its changes does not do the same as in those of {of_first}"
+        return detail, "write the same ignore_null_updates and columns_to_update in both flows"
+    return "", ""
+
+
+def _null_settings(cdc: AutoCdc) -> dict[str, Any]:
+    """By name, the settings by which a row keeps values that a change does not bring."""
+    found = {
+        "ignore_null_updates": cdc.ignore_null_updates,
+        "ignore_null_updates_column_list": _folded(cdc.ignore_null_updates_columns),
+        "ignore_null_updates_except_column_list": _folded(cdc.ignore_null_updates_except_columns),
+        "columns_to_update": (cdc.columns_to_update or "").lower(),
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _null_settings_fault(cdc: AutoCdc) -> tuple[str, str]:
+    names = list(_null_settings(cdc))
+    if len(names) > 1:
+        return f"it has {' and '.join(names)}, and one of them says which values a change brings", f"keep {names[0]}"
+    if names and cdc.scd_type != 1:
+        detail = f"{names[0]} is for SCD type 1: a version of SCD type 2 has all values of its change"
+        return detail, f"remove {names[0]}, and fill the values in the source"
+    return "", ""
+
+
+def _with_truncations(flows: Sequence[FlowNode]) -> tuple[FlowNode, ...]:
+    """The flows of a target; each knows whether another one may truncate it."""
+    truncating = [each for each in flows if each.cdc is not None and each.cdc.apply_as_truncates is not None]
+
+    def told(flow: FlowNode) -> FlowNode:
+        if flow.cdc is None or all(each is flow for each in truncating):
+            return flow
+        return replace(flow, cdc=replace(flow.cdc, others_truncate=True))
+
+    return tuple(map(told, flows))
+
+
+def _folded(names: Iterable[str]) -> frozenset[str]:
+    return frozenset(name.lower() for name in names)
 
 
 def circle(path: Sequence[TableName], again: TableName, names: Names) -> str:

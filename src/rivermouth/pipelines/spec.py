@@ -55,6 +55,21 @@ class Expectation:
 
 
 @dataclass(frozen=True, slots=True)
+class NotNull:
+    """A column, or a field within one, that its dataset declares NOT NULL.
+
+    Attributes:
+        name: The column, or the path of the field.
+        condition: SQL that is TRUE for a row that has no null there.
+        action: What the rows of a query are judged by; see ``rows.row_expectations``.
+    """
+
+    name: str
+    condition: str
+    action: str = "not_null"
+
+
+@dataclass(frozen=True, slots=True)
 class PythonQuery:
     """A query as a function that returns a frame.
 
@@ -144,6 +159,7 @@ class AutoCdc:
         ignore_null_updates_columns: The same, for these columns alone.
         ignore_null_updates_except_columns: The same, for all columns but these.
         columns_to_update: A column with the names of the columns that a change brings.
+        others_truncate: Whether another flow of the target has ``apply_as_truncates``.
     """
 
     keys: tuple[str, ...]
@@ -159,6 +175,7 @@ class AutoCdc:
     ignore_null_updates_columns: tuple[str, ...] = ()
     ignore_null_updates_except_columns: tuple[str, ...] = ()
     columns_to_update: str | None = None
+    others_truncate: bool = False
 
 
 @dataclass(frozen=True, slots=True)

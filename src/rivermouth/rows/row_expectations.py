@@ -26,7 +26,13 @@ IN_TABLE: Final = f"{names.ROUTE} = '{TABLE}'"
 """SQL: rows that go on, into the table or to the readers of a view."""
 _FAIL_MARK: Final = "RIVERMOUTH_ROW_EXPECTATION_FAILED"
 _FAILURE: Final = re.compile(_FAIL_MARK + r"\|([^|]*)\|")
-_STRONGEST_FIRST: Final = ("fail", DEAD_LETTER, "drop")
+_NULL_MARK: Final = "RIVERMOUTH_NULL_IN_COLUMN"
+_NULL: Final = re.compile(_NULL_MARK + r"\|([^|]*)\|")
+NOT_NULL: Final = "not_null"
+"""The action of a column that must not be null: a null ends the job where no expectation has taken the row out."""
+NOT_NULL_SPARED: Final = "not_null_dead_letter"
+"""The same, where such a row is a dead letter."""
+_STRONGEST_FIRST: Final = ("fail", DEAD_LETTER, "drop", NOT_NULL, NOT_NULL_SPARED)
 
 
 class RowExpectation(Protocol):
@@ -42,14 +48,15 @@ class RowExpectation(Protocol):
 
     @property
     def action(self) -> str:
-        """``warn``, ``drop``, ``fail`` or ``dead_letter``."""
+        """``warn``, ``drop``, ``fail``, ``dead_letter``, ``NOT_NULL`` or ``NOT_NULL_SPARED``."""
 
 
 def route(rows: DataFrame, expectations: Sequence[RowExpectation]) -> DataFrame:
     """Adds ``__failed_<i>`` (boolean, never null) for each expectation, and ``__route``: table, dropped or dead_letter.
 
     A condition is met only where it is TRUE; NULL fails. Of several failed expectations the strongest action wins:
-    fail, dead letter, drop. One whose action is fail ends the Spark job; ``failed_expectation`` reads its error.
+    fail, dead letter, drop, not null. One whose action is fail or not null ends the Spark job; ``failed_expectation``
+    and ``null_column`` read its error.
     """
     failed = (f"NOT {met(each.condition)} AS {failed_column(i)}" for i, each in enumerate(expectations))
     rows = rows.selectExpr("*", *failed)
@@ -88,24 +95,27 @@ def passed(rows: DataFrame, expectations: Sequence[RowExpectation]) -> DataFrame
     return rows
 
 
-def _ending(name: str) -> str:
-    return f"raise_error('{_FAIL_MARK}|{quote(name, safe=' ')}|')"
+def _ending(name: str, mark: str = _FAIL_MARK) -> str:
+    return f"raise_error('{mark}|{quote(name, safe=' ')}|')"
 
 
 def _outcome(action: str, name: str) -> str:
-    if action == "fail":
-        return f"CAST({_ending(name)} AS STRING)"
-    return f"'{DEAD_LETTER if action == DEAD_LETTER else _DROPPED}'"
+    if action in ("fail", NOT_NULL):
+        return f"CAST({_ending(name, _NULL_MARK if action == NOT_NULL else _FAIL_MARK)} AS STRING)"
+    return f"'{_DROPPED if action == 'drop' else DEAD_LETTER}'"
 
 
 def counting(expectations: Sequence[RowExpectation]) -> dict[str, Aggregate]:
-    """What is counted of routed rows, by the name of the count; ``counted`` reads it."""
+    """What is counted of routed rows, by the name of the count; ``counted`` reads it.
+
+    Columns that must not be null have no counts: with a null no row is written.
+    """
     conditions = {
         "read": "true",
         "written": f"{names.ROUTE} = '{TABLE}'",
         "dropped": f"{names.ROUTE} = '{_DROPPED}'",
         "dead_lettered": f"{names.ROUTE} = '{DEAD_LETTER}'",
-        **{failed_column(i): failed_column(i) for i in range(len(expectations))},
+        **{failed_column(i): failed_column(i) for i, each in enumerate(expectations) if each.action != NOT_NULL},
     }
     return {name: Aggregate("count_if", condition) for name, condition in conditions.items()}
 
@@ -122,19 +132,31 @@ def counted(expectations: Sequence[RowExpectation], observed: Mapping[str, Any])
         written=observed["written"],
         dropped=observed["dropped"],
         dead_lettered=observed["dead_lettered"],
-        expectations={each.name: observed[failed_column(i)] for i, each in enumerate(expectations)},
+        expectations={
+            each.name: observed[failed_column(i)] for i, each in enumerate(expectations) if each.action != NOT_NULL
+        },
     )
 
 
 def failed_names(expectations: Sequence[RowExpectation]) -> str:
     """SQL: the names of the expectations that a row failed, in their order."""
-    each = (f"IF({failed_column(i)}, {names.literal(each.name)}, NULL)" for i, each in enumerate(expectations))
+    each = (
+        f"IF({failed_column(i)}, {names.literal(each.name)}, NULL)"
+        for i, each in enumerate(expectations)
+        if each.action != NOT_NULL
+    )
     return f"array_compact(array({', '.join(each)}))"
 
 
 def failed_expectation(error_text: str) -> str | None:
     """The name of the expectation that ended a Spark job; None if it ended for another reason."""
     match = _FAILURE.search(error_text)
+    return None if match is None else unquote(match[1])
+
+
+def null_column(error_text: str) -> str | None:
+    """The column whose null ended a Spark job; None if it ended for another reason."""
+    match = _NULL.search(error_text)
     return None if match is None else unquote(match[1])
 
 

@@ -47,14 +47,16 @@ class Tombstones:
         files: Where the table lies.
         location: The table's folder.
         remember_s: How long a key is remembered, in seconds.
+        alone: Whether no other writer adds truncations while this one is at work.
     """
 
-    def __init__(self, files: LakeFiles, location: str, remember_s: float) -> None:
+    def __init__(self, files: LakeFiles, location: str, remember_s: float, *, alone: bool = True) -> None:
         self._files = files
         self._remember_s = remember_s
         self._exists = False
-        # Whether there may be truncations: only this writer adds some.
+        # Whether there may be truncations.
         self._truncated = True
+        self._alone = alone
         self._forgotten_at: float | None = None
         # The newest entry from which on nothing was remembered that was not taken back.
         self._taken_back: int | None = None
@@ -76,7 +78,7 @@ class Tombstones:
         if not (order.truncates and self._truncated and self.exists()):
             return None
         found = truncations_of(self.frame(spark, order), order, kind)
-        self._truncated = found is not None
+        self._truncated = found is not None or not self._alone
         return found
 
     def deletions(self, spark: SparkSession, order: ChangeOrder) -> DataFrame | None:

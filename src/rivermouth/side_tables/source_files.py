@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
+from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.ports.delta import delta_table
@@ -75,6 +76,14 @@ class SourceFiles:
         rows = spark.read.format("delta").load(self.location).where(f"entry <= {entry}")
         rows = rows.where(rows["flow"] == flow).groupBy("source", "path").agg({"timestamp": "max"})
         return [(row[0], row[1], row[2]) for row in rows.collect()]
+
+    def has_any(self, spark: SparkSession, flow: str, below: str = "") -> bool:
+        """Whether a flow has read files, or was about to, whose addresses have the text ``below`` in them."""
+        if not delta_table.exists(self._files, self.location):
+            return False
+        rows = spark.read.format("delta").load(self.location)
+        addresses = F.expr("try_url_decode(replace(path, '+', '%2B'))")
+        return not rows.where((rows["flow"] == flow) & addresses.contains(below)).isEmpty()
 
     def forget(self, spark: SparkSession, flow: str) -> None:
         """Forgets the files of a flow: its sources are read from their beginning.

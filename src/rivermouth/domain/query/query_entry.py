@@ -166,6 +166,10 @@ class QueryEntry:
         totals = QueryCounts() if cleared else self.totals
         return QueryEntry(flow=self.flow, number=self.number + 1, kind=kind, totals=totals)
 
+    def of_emptied_table(self) -> QueryEntry:
+        """This entry for a table that another flow's reset emptied after it."""
+        return replace(self.after_reset(cleared=True), number=self.number, attempt=self.attempt)
+
     def with_files(self, count: int) -> QueryEntry:
         """The same entry for a batch that reads ``count`` files."""
         return self if self.files is None else replace(self, files=self.files + count)
@@ -229,9 +233,10 @@ def fingerprint(plan: str) -> str:
     import re  # noqa: PLC0415
 
     # These differ in each plan: numbers of expressions and of queries of WITH, ids of watermarks, and addresses of
-    # Java objects in memory. This differs in each process: the name of the last field of a JSON document.
+    # Java objects in memory. These differ in each process: the name of the last field of a JSON document, and the
+    # numbers of temporary views.
     fresh = r"#\d+L?|(?<=CTERelationDef )\d+|(?<=CTERelationRef )\d+|(?<=EventTimeWatermark )[0-9a-f-]{36}"
-    fresh += rf"|(?<=[A-Za-z])@[0-9a-f]{{1,8}}\b|{names.PROCESS_PREFIX}[0-9a-f]{{10}}"
+    fresh += rf"|(?<=[A-Za-z])@[0-9a-f]{{1,8}}\b|{names.PROCESS_PREFIX}[0-9a-f]{{10}}|{names.VIEW_PREFIX}\d+_"
     return hashlib.sha256(re.sub(fresh, "", plan).encode()).hexdigest()[:16]
 
 

@@ -17,13 +17,25 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
+from rivermouth.domain.delta.merge_report import BROADCAST_CHANGES
 from rivermouth.domain.query.query_entry import QueryCounts
 from rivermouth.engine.query import query_batch
-from rivermouth.engine.query.cdc_settings import CdcSettings
+from rivermouth.engine.query.cdc_settings import (
+    COORDINATES,
+    FLOW,
+    PART,
+    ROW,
+    TIME,
+    CdcSettings,
+    order_of,
+    payload,
+    truncates,
+)
 from rivermouth.engine.query.query_table import QueryTable, conformed, prepare
 from rivermouth.engine.query.streaming import ONE_BATCH
-from rivermouth.errors import CdcValueNull
+from rivermouth.errors import CdcOrderLost, CdcValueNull, SnapshotKeysRepeated
 from rivermouth.names import quoted
+from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.query_ledger import QueryLedger
 from rivermouth.ports.internals.delta_snapshot import newest_rows
 from rivermouth.ports.internals.persisted import computed
@@ -43,16 +55,8 @@ if TYPE_CHECKING:
     from rivermouth.domain.query.query_entry import QueryEntry
     from rivermouth.engine.query.query_run import QueryRun
 
-_FLOW, _PART, _ROW, _TIME = "_cdc_flow", "_cdc_part", "_cdc_row", "_cdc_time"
-_COORDINATES: Final = T.StructType(
-    [
-        T.StructField(_FLOW, T.StringType()),
-        T.StructField(_PART, T.IntegerType()),
-        T.StructField(_ROW, T.LongType()),
-        T.StructField(_TIME, T.TimestampType()),
-        T.StructField(names.EPOCH_COLUMN, T.IntegerType()),
-    ]
-)
+_TRUNCATES: Final = "rivermouth.autoCdc.truncates"
+"""Property of the table behind a target: a flow of it may delete all keys."""
 REMEMBER_S: Final = 2 * 86400.0
 """How long deleted keys are remembered, if ``pipelines.cdc.tombstoneGCThresholdInSeconds`` is not set."""
 _MERGING: Final[WeakValueDictionary[str, threading.Lock]] = WeakValueDictionary()
@@ -73,6 +77,7 @@ class CdcTarget:
         columns: Of the table behind the target.
         tombstones: The deleted keys.
         merging: Held while a flow of the target merges a batch: what it copies is then what the table behind has.
+        computed: Names, in lower case, of columns that the changes have because the pipeline computes them.
     """
 
     cdc: CdcSettings
@@ -82,6 +87,7 @@ class CdcTarget:
     columns: T.StructType
     tombstones: Tombstones
     merging: threading.Lock
+    computed: frozenset[str] = frozenset()
 
 
 def open_target(
@@ -102,71 +108,52 @@ def open_target(
         sequence: The type of its sequence.
         remember_s: How long deleted keys are remembered.
         snapshots: Whether its changes are snapshots.
+
+    Raises:
+        CdcOrderLost: The target has rows of changes, and the table behind it is gone.
     """
     context = run.context
     plain = [each for each in run.columns if each.name not in (names.START_AT, names.END_AT)]
-    own = [T.StructField(names.SEQUENCE, nullable(sequence))]
-    if cdc.scd_type != 1:
-        own += [T.StructField(name, nullable(sequence)) for name in (names.START_AT, names.END_AT)]
-    order = _order(cdc, [each.name for each in plain], snapshots=snapshots)
-    if order.partial:
-        own.append(T.StructField(names.PLACES, partial_changes.places_type(order, nullable(sequence))))
+    order = order_of(cdc, [each.name for each in plain], snapshots=snapshots)
     location = f"{context.places.table}/{names.AUTO_CDC_ROWS}"
-    columns = T.StructType([*plain, *own, *_COORDINATES])
+    columns = T.StructType([*plain, *_own_columns(cdc, order, sequence), *COORDINATES])
     merging = _merging(context.places.table)
     with merging:
-        state = prepare(spark, context.files, QueryTable(context.dataset, location, columns, keyed=True))
+        if not delta_table.exists(context.files, location) and context.ledger.has_batches():
+            raise CdcOrderLost(flow=context.flow, dataset=context.dataset, table=context.places.table, folder=location)
+        told = {_TRUNCATES: "true"} if truncates(cdc) else {}
+        table = QueryTable(context.dataset, location, columns, properties=told, keyed=True)
+        state = prepare(spark, context.files, table)
+    # Truncations apply also where no flow of the target has that setting any more.
+    order = replace(order, truncates=order.truncates or _TRUNCATES in state.properties)
     return CdcTarget(
         cdc=cdc,
         order=order,
         backing=QueryLedger(context.files, location, f"{context.places.side_file}.cdc", flow=context.flow),
         backing_id=state.table_id,
         columns=state.columns,
-        tombstones=Tombstones(context.files, f"{context.places.table}/{names.AUTO_CDC_DELETED}", remember_s),
+        tombstones=Tombstones(
+            context.files,
+            f"{context.places.table}/{names.AUTO_CDC_DELETED}",
+            remember_s,
+            alone=not cdc.others_truncate,
+        ),
         merging=merging,
     )
+
+
+def _own_columns(cdc: CdcSettings, order: ChangeOrder, sequence: T.DataType) -> list[T.StructField]:
+    own = [T.StructField(names.SEQUENCE, nullable(sequence))]
+    if cdc.scd_type != 1:
+        own += [T.StructField(name, nullable(sequence)) for name in (names.START_AT, names.END_AT)]
+    if order.partial:
+        own.append(T.StructField(names.PLACES, partial_changes.places_type(order, nullable(sequence))))
+    return own
 
 
 def _merging(location: str) -> threading.Lock:
     with _MERGING_GUARD:
         return _MERGING.setdefault(location, threading.Lock())
-
-
-def _order(cdc: CdcSettings, columns: Sequence[str], *, snapshots: bool) -> ChangeOrder:
-    by_name = {name.lower(): name for name in columns}
-    keys = tuple(by_name.get(name.lower(), name) for name in cdc.keys)
-    others = [name for name in columns if name not in keys]
-    tracked = None
-    if cdc.scd_type != 1:
-        only = {name.lower() for name in cdc.track_history_columns}
-        never = {name.lower() for name in cdc.track_history_except_columns}
-        tracked = tuple(n for n in others if (not only or n.lower() in only) and n.lower() not in never)
-    return ChangeOrder(
-        keys=keys,
-        sequence=names.SEQUENCE,
-        topic=_FLOW,
-        partition=_PART,
-        offset=_ROW,
-        timestamp=_TIME,
-        epochs=True,
-        tracked=tracked,
-        truncates=cdc.apply_as_truncates is not None or snapshots,
-        unplaced=False,
-        partial=_partial(cdc, others),
-        listed=cdc.columns_to_update is not None,
-        snapshots=snapshots,
-    )
-
-
-def _partial(cdc: CdcSettings, others: Sequence[str]) -> tuple[str, ...]:
-    """The columns that keep their value where a change brings none."""
-    if cdc.ignore_null_updates_columns:
-        only = {name.lower() for name in cdc.ignore_null_updates_columns}
-        return tuple(name for name in others if name.lower() in only)
-    if not (cdc.ignore_null_updates or cdc.ignore_null_updates_except_columns or cdc.columns_to_update):
-        return ()
-    never = {name.lower() for name in cdc.ignore_null_updates_except_columns}
-    return tuple(name for name in others if name.lower() not in never)
 
 
 @dataclass(frozen=True)
@@ -208,6 +195,7 @@ def apply_changes(routed: DataFrame, entry: QueryEntry, run: QueryRun, target: C
 
     Raises:
         CdcValueNull: A key or the sequence of a change is null.
+        SnapshotKeysRepeated: Several rows of a snapshot have the same keys.
     """
     expectations = run.context.expectations
     counting = row_expectations.counting_columns(expectations)
@@ -227,6 +215,8 @@ def apply_changes(routed: DataFrame, entry: QueryEntry, run: QueryRun, target: C
             counts = replace(counts, read=counts.read - 1, written=counts.written - 1)
         way_columns = row_expectations.way_columns(expectations)
         rows = ready.where(in_table).drop(*way_columns)
+        if target.order.snapshots:
+            _check_keys(rows, run, target.order)
         entry = query_batch.held(routed, run, entry.counted(counts))
         ended = _merge_behind(rows, entry, run, target)
         run.context.step("write")
@@ -235,6 +225,13 @@ def apply_changes(routed: DataFrame, entry: QueryEntry, run: QueryRun, target: C
     if counts.dead_lettered:
         query_batch.write_dead_letters(routed, run)
     return counts
+
+
+def _check_keys(rows: DataFrame, run: QueryRun, order: ChangeOrder) -> None:
+    groups = rows.where(f"NOT {names.TRUNCATE}").groupBy(*map(quoted, order.keys)).count()
+    if repeated := groups.where("count > 1").count():
+        context, columns = run.context, ", ".join(order.keys)
+        raise SnapshotKeysRepeated(flow=context.flow, dataset=context.dataset, keys=repeated, columns=columns)
 
 
 def _changes(routed: DataFrame, entry: QueryEntry, run: QueryRun, target: CdcTarget) -> DataFrame:
@@ -249,12 +246,16 @@ def _changes(routed: DataFrame, entry: QueryEntry, run: QueryRun, target: CdcTar
     if names.TRUNCATE in columns:  # of a snapshot, whose mark is a row
         marks = {}
     rows = routed.selectExpr("*", *(f"{sql} AS {name}" for name, sql in marks.items()))
+    # A declared column of the target that the flow leaves out is null, whatever the changes have.
+    brought = {name.lower() for name in payload(routed.schema, cdc).names} | target.computed
+    mine = {name.lower() for name in run.columns.names}
+    rows = rows.drop(*(name for name in columns if name.lower() in mine and name.lower() not in brought))
     here = {
-        _FLOW: F.lit(run.context.flow),
-        _PART: F.lit(0),
+        FLOW: F.lit(run.context.flow),
+        PART: F.lit(0),
         # A snapshot is one record, whatever rows it has.
-        _ROW: F.lit(0).cast("bigint") if target.order.snapshots else F.monotonically_increasing_id(),
-        _TIME: F.timestamp_seconds(F.lit(0)),
+        ROW: F.lit(0).cast("bigint") if target.order.snapshots else F.monotonically_increasing_id(),
+        TIME: F.timestamp_seconds(F.lit(0)),
         names.EPOCH_COLUMN: F.lit(entry.number),
     }
     rows = rows.withColumns(here)
@@ -328,6 +329,8 @@ def _copy(
     behind, there = (newest_rows(spark, at) for at in (target.backing.location, context.places.table))
     keys = [quoted(name) for name in order.keys]
     wanted = rows.where(f"NOT {names.TRUNCATE}").select(*keys).distinct()
+    if not (truncated or everything) and entry.counts.written <= BROADCAST_CHANGES:
+        wanted = F.broadcast(wanted)
     if truncated:
         wanted = wanted.unionByName(there.select(*keys)).distinct()
     if everything:
@@ -364,8 +367,8 @@ def _differences(
     row = F.struct(*(F.col(quoted(name)) for name in columns))
     identity = [*order.keys, *([names.START_AT] if versions else [])]
     plain = [quoted(name) for name in identity]
-    mine = behind.join(F.broadcast(wanted), list(order.keys), "left_semi").select(*plain, row.alias("__new"))
-    its = there.join(F.broadcast(wanted), list(order.keys), "left_semi").select(*plain, row.alias("__old"))
+    mine = behind.join(wanted, list(order.keys), "left_semi").select(*plain, row.alias("__new"))
+    its = there.join(wanted, list(order.keys), "left_semi").select(*plain, row.alias("__old"))
     found = mine.join(its, identity, "full")
     kinds = {each.name: each.dataType for each in behind.schema}
     comparable = [name for name in columns if "map<" not in kinds[name].simpleString()]

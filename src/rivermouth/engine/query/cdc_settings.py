@@ -1,13 +1,30 @@
-"""The settings of an AUTO CDC flow, and the columns that its target has by them."""
+"""The settings of an AUTO CDC flow, and what they say of its target: its columns, and which change is newer."""
 
 from __future__ import annotations
 
-from typing import Protocol
+import json
+from typing import TYPE_CHECKING, Final, Protocol
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
+from rivermouth.rows.keyed.change_order import ChangeOrder
 from rivermouth.schemas.column_types import nullable, nullable_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+FLOW, PART, ROW, TIME = "_cdc_flow", "_cdc_part", "_cdc_row", "_cdc_time"
+COORDINATES: Final = T.StructType(
+    [
+        T.StructField(FLOW, T.StringType()),
+        T.StructField(PART, T.IntegerType()),
+        T.StructField(ROW, T.LongType()),
+        T.StructField(TIME, T.TimestampType()),
+        T.StructField(names.EPOCH_COLUMN, T.IntegerType()),
+    ]
+)
+"""The columns of the table behind a target that say which change a row is."""
 
 
 class CdcSettings(Protocol):
@@ -65,8 +82,48 @@ class CdcSettings(Protocol):
     def columns_to_update(self) -> str | None:
         """The column that lists what a change brings."""
 
+    @property
+    def others_truncate(self) -> bool:
+        """Whether another flow of the target may delete all its keys."""
 
-def _payload(columns: T.StructType, cdc: CdcSettings) -> T.StructType:
+
+_KEYS: Final = "rivermouth.autoCdc.keys"
+"""Table property of a target: its keys in lower case, as JSON."""
+
+
+def target_properties(cdc: CdcSettings) -> dict[str, str]:
+    """The table properties that say how a target is written."""
+    return {_KEYS: json.dumps(sorted(key.lower() for key in cdc.keys))}
+
+
+def change_of_target(columns: T.StructType, properties: Mapping[str, str], cdc: CdcSettings) -> tuple[str, str] | None:
+    """How a target was written, and how its flows would write it, as text; None where that is the same.
+
+    Args:
+        columns: Of its table.
+        properties: Of its table.
+        cdc: The settings of its flows.
+    """
+    scd_type = 2 if {names.START_AT, names.END_AT} <= set(columns.names) else 1
+    keys: list[str] = json.loads(properties.get(_KEYS, "[]"))
+    wanted = sorted(key.lower() for key in cdc.keys)
+    if scd_type == cdc.scd_type and keys in ([], wanted):
+        return None
+    return _as_text(scd_type, keys), _as_text(cdc.scd_type, cdc.keys if keys else ())
+
+
+def _as_text(scd_type: int, keys: Sequence[str]) -> str:
+    if not keys:
+        return f"SCD type {scd_type}"
+    return f"SCD type {scd_type} with {'key' if len(keys) == 1 else 'keys'} {', '.join(keys)}"
+
+
+def truncates(cdc: CdcSettings) -> bool:
+    """Whether a flow of the target may delete all its keys."""
+    return cdc.apply_as_truncates is not None or cdc.others_truncate
+
+
+def payload(columns: T.StructType, cdc: CdcSettings) -> T.StructType:
     """The columns of the changes that the target has, in the order of the changes."""
     wanted = {name.lower() for name in cdc.columns}
     unwanted = {name.lower() for name in cdc.except_columns}
@@ -80,8 +137,46 @@ def _payload(columns: T.StructType, cdc: CdcSettings) -> T.StructType:
 
 def target_columns(columns: T.StructType, cdc: CdcSettings, sequence: T.DataType) -> T.StructType:
     """The columns of the target: with every version of a key also ``__START_AT`` and ``__END_AT``."""
-    found = _payload(columns, cdc)
+    found = payload(columns, cdc)
     if cdc.scd_type == 1:
         return found
     span = (T.StructField(name, nullable(sequence)) for name in (names.START_AT, names.END_AT))
     return T.StructType([*(each for each in found if each.name not in (names.START_AT, names.END_AT)), *span])
+
+
+def order_of(cdc: CdcSettings, columns: Sequence[str], *, snapshots: bool) -> ChangeOrder:
+    """The order of the changes of a flow with these settings, for a target with these columns."""
+    by_name = {name.lower(): name for name in columns}
+    keys = tuple(by_name.get(name.lower(), name) for name in cdc.keys)
+    others = [name for name in columns if name not in keys]
+    tracked = None
+    if cdc.scd_type != 1:
+        only = {name.lower() for name in cdc.track_history_columns}
+        never = {name.lower() for name in cdc.track_history_except_columns}
+        tracked = tuple(n for n in others if (not only or n.lower() in only) and n.lower() not in never)
+    return ChangeOrder(
+        keys=keys,
+        sequence=names.SEQUENCE,
+        topic=FLOW,
+        partition=PART,
+        offset=ROW,
+        timestamp=TIME,
+        epochs=True,
+        tracked=tracked,
+        truncates=truncates(cdc) or snapshots,
+        unplaced=False,
+        partial=_partial(cdc, others),
+        listed=cdc.columns_to_update is not None,
+        snapshots=snapshots,
+    )
+
+
+def _partial(cdc: CdcSettings, others: Sequence[str]) -> tuple[str, ...]:
+    """The columns that keep their value where a change brings none."""
+    if cdc.ignore_null_updates_columns:
+        only = {name.lower() for name in cdc.ignore_null_updates_columns}
+        return tuple(name for name in others if name.lower() in only)
+    if not (cdc.ignore_null_updates or cdc.ignore_null_updates_except_columns or cdc.columns_to_update):
+        return ()
+    never = {name.lower() for name in cdc.ignore_null_updates_except_columns}
+    return tuple(name for name in others if name.lower() not in never)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from rivermouth.domain.delta.table_transaction import NewLayout
-from rivermouth.errors import TablePartitionsChanged, TableSchemaChanged
+from rivermouth.engine.query.cdc_settings import CdcSettings, change_of_target, target_properties
+from rivermouth.errors import CdcTargetChanged, TablePartitionsChanged, TableSchemaChanged
 from rivermouth.ports.delta import delta_ddl, delta_table
 from rivermouth.ports.delta.query_ledger import is_written_by_queries
 from rivermouth.ports.internals.delta_snapshot import TableState, clustering_columns, table_state
@@ -44,6 +45,7 @@ class QueryTable:
         comment: Comment on the table.
         at: Where the dataset is defined.
         keyed: Whether its rows are changed by key.
+        cdc: The settings of its AUTO CDC flows; None where it has none.
     """
 
     dataset: str
@@ -55,6 +57,7 @@ class QueryTable:
     comment: str | None = None
     at: str | None = None
     keyed: bool = False
+    cdc: CdcSettings | None = None
 
 
 def prepare(spark: SparkSession, files: LakeFiles, table: QueryTable) -> TableState:
@@ -90,11 +93,12 @@ def redefine(spark: SparkSession, table: QueryTable) -> None:
     """Gives a table without rows the columns and partitions of its definition, whatever it has.
 
     Guarantees:
-        As ``delta_table.redefine``.
+        As ``delta_table.redefine``. Stopped half-way: the table does not fit its definition.
     """
     _allow_layout(spark, table)
-    layout = replace(_layout(table), columns=nullable_columns(table.columns))
-    delta_table.redefine(spark, table.location, layout, metadata=_made_for(table))
+    delta_table.redefine(spark, table.location, _layout(table), metadata=_made_for(table))
+    if table.cdc is not None:
+        delta_ddl.set_properties(spark, table.location, target_properties(table.cdc))
 
 
 def prepare_layout(spark: SparkSession, table: QueryTable) -> NewLayout:
@@ -145,7 +149,7 @@ def _made_for(table: QueryTable) -> str:
 
 def _layout(table: QueryTable) -> delta_table.TableLayout:
     return delta_table.TableLayout(
-        columns=table.columns,
+        columns=nullable_columns(table.columns),
         partition_by=table.partition_by,
         cluster_by=table.cluster_by,
         properties=_properties(table),
@@ -156,7 +160,7 @@ def _layout(table: QueryTable) -> delta_table.TableLayout:
 def _set_others(spark: SparkSession, state: TableState, table: QueryTable) -> bool:
     """Sets what else the definition says; whether there was something to set."""
     known = {"comment": state.comment, **{name.lower(): value for name, value in state.properties.items()}}
-    wanted = {**table.properties, **({"comment": table.comment} if table.comment else {})}
+    wanted = {**_said(table), **({"comment": table.comment} if table.comment else {})}
     changed = {name: value for name, value in wanted.items() if known.get(name.lower()) != value}
     if changed:
         delta_ddl.set_properties(spark, table.location, changed)
@@ -170,7 +174,12 @@ def _properties(table: QueryTable) -> dict[str, str]:
     """The user's, and those that the user does not set."""
     mine = {name.lower() for name in table.properties}
     ours = _PROPERTIES | (_BY_KEY if table.keyed else {})
-    return {name: value for name, value in ours.items() if name.lower() not in mine} | dict(table.properties)
+    return {name: value for name, value in ours.items() if name.lower() not in mine} | _said(table)
+
+
+def _said(table: QueryTable) -> dict[str, str]:
+    """The properties that its definition says."""
+    return dict(table.properties) | (target_properties(table.cdc) if table.cdc is not None else {})
 
 
 def changes(state: TableState, table: QueryTable) -> tuple[list[StructField], list[StructField]]:
@@ -179,7 +188,10 @@ def changes(state: TableState, table: QueryTable) -> tuple[list[StructField], li
     Raises:
         TableSchemaChanged: A column has another type than the query brings, and Delta cannot widen it.
         TablePartitionsChanged: It is partitioned by other columns.
+        CdcTargetChanged: Its AUTO CDC flows have other keys or another SCD type than it was written with.
     """
+    if table.cdc is not None and (change := change_of_target(state.columns, state.properties, table.cdc)) is not None:
+        raise CdcTargetChanged(at=table.at, dataset=table.dataset, found=change[0], wanted=change[1])
     if [each.lower() for each in state.partition_by] != [each.lower() for each in table.partition_by]:
         raise TablePartitionsChanged(
             at=table.at,

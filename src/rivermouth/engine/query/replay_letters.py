@@ -285,12 +285,19 @@ def _routed(letters: DataFrame, table: LetterTable, columns: StructType, failed:
     return row_expectations.route(whole.withColumns(missing), table.spared)
 
 
+_SPARED: Final = {
+    "fail": row_expectations.DEAD_LETTER,
+    row_expectations.NOT_NULL: row_expectations.NOT_NULL_SPARED,
+}
+"""By action one that ends no job."""
+
+
 class _Spared:
     """An expectation that ends no job."""
 
     def __init__(self, expectation: RowExpectation) -> None:
         self.name, self.condition = expectation.name, expectation.condition
-        self.action = row_expectations.DEAD_LETTER if expectation.action == "fail" else expectation.action
+        self.action = _SPARED.get(expectation.action, expectation.action)
 
 
 def letters_of(spark: SparkSession, table: LetterTable) -> tuple[DataFrame, int]:

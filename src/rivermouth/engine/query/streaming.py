@@ -21,6 +21,7 @@ from rivermouth.engine.query.query_batch import lacks_dead_letters
 from rivermouth.engine.query.query_events import CheckpointMade, QueryChanged
 from rivermouth.errors import (
     CheckpointOfAnotherFlow,
+    NullInColumn,
     QueryFailed,
     QueryStateLost,
     RivermouthError,
@@ -49,10 +50,7 @@ _PYTHON_ERROR: Final = re.compile(r"(?:pyspark\.errors\.\w+\.|\w+\.)*(\w+(?:Erro
 _JAVA_ERROR: Final = re.compile(r"(?:[a-z_]\w*\.)+(?:\w+\$)*(\w+): (.+)")
 _WRAPPING: Final = re.compile(r"^\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: | SQLSTATE: XXKST$")
 """What Spark puts around the reason for which a query ended: ids that change with each run."""
-_CHANGED_ROWS: Final = (
-    "DELTA_SOURCE_TABLE_IGNORE_CHANGES",
-    "DELTA_SOURCE_IGNORE_DELETE",
-)
+_CHANGED_ROWS: Final = ("DELTA_SOURCE_TABLE_IGNORE_CHANGES", "DELTA_SOURCE_IGNORE_DELETE")
 _STATIC_FILES_GONE: Final = re.compile(r"static files are gone: (\S.*?)(?: SQLSTATE: \w+)?$", re.MULTILINE)
 _STATE_UNREADABLE: Final = re.compile(
     r"\[(CANNOT_LOAD_STATE_STORE|STATE_STORE_|STDS_|CHECKPOINT_FILE_CHECKSUM|STREAMING_CHECKPOINT_MISSING|STREAMING_STATEFUL_OPERATOR_)"
@@ -367,9 +365,10 @@ def failure_of(error: BaseException, flow: str) -> RivermouthError:
     if isinstance(error, RivermouthError):
         return error
     text = _whole_text(error)
-    name = row_expectations.failed_expectation(text)
-    if name is not None:
+    if (name := row_expectations.failed_expectation(text)) is not None:
         return RowExpectationFailed(flow=flow, name=name)
+    if (column := row_expectations.null_column(text)) is not None:
+        return NullInColumn(flow=flow, column=column)
     if (typed := task_failures.failure(text) or kinesis_failures.failure(text)) is not None:
         return typed
     if (gone := _STATIC_FILES_GONE.search(text)) is not None:

@@ -9,13 +9,13 @@ from rivermouth.names import named
 from rivermouth.pipelines.convert.model import (
     HAS_KEY,
     HAS_SEQUENCE,
-    REMEMBER,
     SEQUENCE,
     TOMBSTONE,
     none_null,
     trimmed,
     word,
 )
+from rivermouth.pipelines.settings.known_settings import REMEMBER
 from rivermouth.pipelines.spec import AutoCdc, Expectation
 
 if TYPE_CHECKING:

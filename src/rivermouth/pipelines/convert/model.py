@@ -24,7 +24,6 @@ KAFKA_COLUMNS: Final[Mapping[str, str]] = {
 POSITION: Final = "kafka_position"
 TOMBSTONE: Final = "is_tombstone"
 """The column of changes that says whether a record has no value."""
-REMEMBER: Final = "pipelines.cdc.tombstoneGCThresholdInSeconds"
 INTERVAL: Final = "pipelines.trigger.interval"
 IS_DOCUMENT: Final = "is_document"
 HAS_KEY: Final = "has_key"

@@ -15,7 +15,6 @@ from rivermouth.pipelines.convert.model import (
     INTERVAL,
     IS_DOCUMENT,
     POSITION,
-    REMEMBER,
     SEQUENCE,
     TOMBSTONE,
     VALUE_THERE,
@@ -27,6 +26,7 @@ from rivermouth.pipelines.convert.model import (
     word,
 )
 from rivermouth.pipelines.convert.reading import Rows, read_steps
+from rivermouth.pipelines.settings.known_settings import REMEMBER, check_properties, setting_of
 from rivermouth.pipelines.spec import AutoCdc
 from rivermouth.spec import duration_s, duration_text
 
@@ -256,7 +256,7 @@ class _Writing:
         for key, value in self.draft.dataset.properties.items():
             if key.lower().startswith("delta."):
                 found[key] = _typed(value)
-            elif key != REMEMBER:
+            elif key.lower() != REMEMBER.lower():
                 self._differs(key, "a flow's table has properties of Delta alone; it is left out")
         return found
 
@@ -276,7 +276,8 @@ class _Writing:
             found["apply_as_truncates"] = cdc.apply_as_truncates
         if not self.rows.tombstones:
             found["tombstones"] = "ignore"
-        remembered = self.draft.dataset.properties.get(REMEMBER, _REMEMBERED)
+        check_properties(self.draft.dataset)
+        remembered = setting_of(self.draft.dataset.properties, REMEMBER) or _REMEMBERED
         if float(remembered) != 7 * 86400:
             found["remember_deletes"] = duration_text(float(remembered))
         return found | self._columns_of(cdc)

@@ -12,6 +12,7 @@ _MARK: Final = "rivermouth.files"
 _RAISED: Final = re.compile(rf"{re.escape(_MARK)}\|(\w+)\|([^|]*)\|([^|]*)\|")
 _FIXES: Final = {
     "new": "add them to the schema or to schemaHints, or remove the file",
+    "folders": "start it again: the columns of folders are found at each start",
     "started": "start it again: the schema is inferred at each start",
 }
 
@@ -20,7 +21,7 @@ def raised(kind: str, file: str, about: str, *, is_sql: bool = False) -> str:
     """SQL of a boolean that is an error whenever it is evaluated.
 
     Args:
-        kind: ``malformed``, ``new`` or ``started``.
+        kind: ``malformed``, ``new``, ``started`` or ``folders``.
         file: SQL of the file's address.
         about: Of a malformed record the format, else the new columns.
         is_sql: Whether that is SQL.
@@ -45,6 +46,11 @@ def found(error: BaseException, at: str | None = None) -> RivermouthError | None
         return FileRecordMalformed(at=at, file=file, format=about)
     columns = ", ".join(_plain(each) for each in about.split(", "))
     return FileColumnsNew(at=at, file=file, columns=columns, fix=_FIXES[kind])
+
+
+def may_pass(error: RivermouthError) -> bool:
+    """Whether the same query has columns for the file when it is started again."""
+    return isinstance(error, FileColumnsNew) and error.facts["fix"] in (_FIXES["folders"], _FIXES["started"])
 
 
 def _plain(pointer: str) -> str:

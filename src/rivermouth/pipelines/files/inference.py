@@ -34,15 +34,20 @@ _SAMPLE_SIZE: Final = "spark.databricks.cloudfiles.schemainference.samplesize"
 _CORRUPT: Final = "__corrupt"
 _AS_IS: Final = {"__globPaths__": "false"}
 """Spark's own option for paths that are those of files, whatever signs they have."""
+_LONG_WHOLE: Final = T.DecimalType(38, 0)
 _CANDIDATES: Final[tuple[T.DataType, ...]] = (
     T.IntegerType(),
     T.LongType(),
+    _LONG_WHOLE,
     T.DoubleType(),
     T.BooleanType(),
     T.DateType(),
     T.TimestampType(),
 )
 _LOOKS_LIKE: Final[dict[T.DataType, str]] = {
+    _LONG_WHOLE: "{text} RLIKE '^[+-]?[0-9]+$'",
+    # A double does not hold all digits of these.
+    T.DoubleType(): "NOT {text} RLIKE '^[+-]?[0-9]{{16,}}$'",
     T.BooleanType(): "lower({text}) IN ('true', 'false')",
     T.TimestampType(): "{text} RLIKE '^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}[T ][0-9]{{2}}:'",
 }

@@ -88,7 +88,7 @@ class KeptSchema:
         text = files_for(self.folder, self.spark).read(self._path(_EXISTING))
         return None if text is None else text.splitlines()
 
-    def keep_existing(self, paths: list[str]) -> None:
+    def keep_existing(self, paths: Sequence[str]) -> None:
         """Keeps the addresses of the files that are there at the first start."""
         if not self.writes:
             return

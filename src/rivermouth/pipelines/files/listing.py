@@ -10,12 +10,14 @@ from urllib.parse import unquote
 from rivermouth.decoding.jvm import jvm_classes
 from rivermouth.decoding.jvm.java_objects import java_session
 from rivermouth.errors import FileSourceUnreadable, first_line
+from rivermouth.names import folded
 from rivermouth.pipelines.files.paths import missing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _FOLDER: Final = re.compile(r"/([^/=]+)=([^/]*)(?=/)")
+_ESCAPE: Final = re.compile(r"%([0-9A-Fa-f]{2})")
 _NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -92,12 +94,36 @@ def _as_regex(glob: str) -> str:
 
 def partition_values(path: str, source: str) -> dict[str, str | None]:
     """The columns that the folders ``name=value`` of a file's address make, below the source's own path."""
-    own = {name for name, _ in _FOLDER.findall(f"{source.rstrip('/')}/")}
-    found = {unquote(name): unquote(value) for name, value in _FOLDER.findall(path) if name not in own}
-    return {name: None if value == _NULL else value for name, value in found.items()}
+    own = own_names(source)
+    found: dict[str, str | None] = {}
+    for name, value in _FOLDER.findall(unquote(path)):
+        if folded(_unescaped(name)) not in own:
+            found[_unescaped(name)] = None if value == _NULL else _unescaped(value)
+    return found
+
+
+def own_names(source: str) -> set[str]:
+    """The folded names of columns that folders of the source's own path would make."""
+    return {folded(_unescaped(name)) for name, _ in _FOLDER.findall(f"{source.rstrip('/')}/")}
+
+
+def _unescaped(name: str) -> str:
+    """Without the escapes that Hive and Spark write into names of folders."""
+    return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), name)
 
 
 def partition_names(files: list[File], source: str) -> tuple[str, ...]:
     """The names that the folders of all files have in common, in their order; none where the files differ."""
-    found = {tuple(partition_values(each.path, source)) for each in files}
-    return found.pop() if len(found) == 1 else ()
+    found: dict[tuple[str, ...], tuple[str, ...]] = {}
+    for each in _names(files, source):
+        found.setdefault(tuple(map(folded, each)), each)
+    return found.popitem()[1] if len(found) == 1 else ()
+
+
+def any_partition_names(files: list[File], source: str) -> tuple[str, ...]:
+    """The names that the folders of any file have."""
+    return tuple({name for each in _names(files, source) for name in each})
+
+
+def _names(files: list[File], source: str) -> list[tuple[str, ...]]:
+    return [tuple(partition_values(each.path, source)) for each in files]

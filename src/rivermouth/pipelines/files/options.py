@@ -23,6 +23,8 @@ _EVOLUTION: Final = ("addNewColumns", "rescue", "failOnNewColumns", "none")
 _MODES: Final = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
 _NO_TIME: Final = re.compile(r"\s*(?:interval\s+)?0+(?:\.0+)?\s*[a-z]*\s*", re.IGNORECASE)
 _BYTES: Final = re.compile(r"([0-9]+)\s*([kmgtp]?)b?", re.IGNORECASE)
+_MOST_FILES: Final = 2**31 - 1
+_MOST_BYTES: Final = 2**63 - 1
 _UNITS: Final = {unit: 1 << (10 * place) for place, unit in enumerate(("", "k", "m", "g", "t", "p"))}
 
 
@@ -41,7 +43,7 @@ class FileOptions:
         corrupt: Name of the column for records that cannot be read, where the schema has it.
         mode: What happens to records that cannot be read.
         max_files: Files of a batch at most; None for no limit.
-        max_bytes: Bytes of a batch at about most, as Spark reads them: ``10g``.
+        max_bytes: Bytes of a batch at about most; None for no limit.
         existing: Whether files are read that were there before the first start.
         glob: Pattern of the names of files; None for all.
         partitions: Names of the columns that are read from folders ``name=value``; None: they are inferred.
@@ -63,7 +65,7 @@ class FileOptions:
     corrupt: str = CORRUPT
     mode: Mode = "PERMISSIVE"
     max_files: int | None = DEFAULT_MAX_FILES
-    max_bytes: str | None = None
+    max_bytes: int | None = None
     existing: bool = True
     glob: str | None = None
     partitions: tuple[str, ...] | None = None
@@ -197,7 +199,7 @@ def _max_files(read: _Given) -> int | None:
         return None if read.text("maxBytesPerTrigger") is not None else DEFAULT_MAX_FILES
     if not text.isascii() or not text.isdigit() or int(text) == 0:
         raise read.invalid("maxFilesPerTrigger", "it is not a whole number above 0", "for example: 1000")
-    return int(text)
+    return min(int(text), _MOST_FILES)
 
 
 def bytes_of(text: str) -> int | None:
@@ -206,12 +208,15 @@ def bytes_of(text: str) -> int | None:
     return None if found is None else int(found[1]) * _UNITS[found[2].lower()]
 
 
-def _max_bytes(read: _Given) -> str | None:
+def _max_bytes(read: _Given) -> int | None:
     text = read.text("maxBytesPerTrigger")
-    if text is not None and bytes_of(text) is None:
-        raise read.invalid("maxBytesPerTrigger", "it is not a number of bytes", "for example: 10g")
+    if text is None:
+        return None
+    found = bytes_of(text)
+    if not found:
+        raise read.invalid("maxBytesPerTrigger", "it is not a number of bytes above 0", "for example: 10g")
     # Spark limits a batch by files or by bytes.
-    return text if read.text("maxFilesPerTrigger") is None else None
+    return min(found, _MOST_BYTES) if read.text("maxFilesPerTrigger") is None else None
 
 
 def _partitions(read: _Given) -> tuple[str, ...] | None:
@@ -224,6 +229,9 @@ def _clean(read: _Given) -> Mapping[str, str]:
     word = read.word("cleanSource", ("OFF", "DELETE", "MOVE"), "OFF")
     if word == "OFF" or _waits(read.text("cleanSource.retentionDuration")):
         return {}
+    if passing := _passes_files_by(read):
+        detail = f"files that {passing} leaves out would be cleaned too, and their rows are in no table"
+        raise read.refused("cleanSource", detail, f"leave out {passing}, or choose files by pathGlobFilter")
     if word == "DELETE":
         return {"cleanSource": "delete"}
     target = read.text("cleanSource.moveDestination")
@@ -231,6 +239,13 @@ def _clean(read: _Given) -> Mapping[str, str]:
         detail = "MOVE needs the option cleanSource.moveDestination"
         raise read.invalid("cleanSource", detail, "name the folder that files are moved to")
     return {"cleanSource": "archive", "sourceArchiveDir": target}
+
+
+def _passes_files_by(read: _Given) -> str | None:
+    """The option with which Spark takes files into a batch, and does not read them."""
+    if not read.flag("includeExistingFiles", default=True):
+        return "includeExistingFiles"
+    return next((name for name in ("modifiedAfter", "modifiedBefore") if read.text(name) is not None), None)
 
 
 def _waits(duration: str | None) -> bool:
@@ -283,14 +298,14 @@ class _Given:
         return found
 
     def time(self, name: str) -> str | None:
+        """A time in the form that Spark casts: of the others in ISO 8601 it makes null."""
         text = self.text(name)
         if text is None:
             return None
         try:
-            datetime.fromisoformat(text.strip())
+            return datetime.fromisoformat(text.strip()).isoformat()
         except ValueError:
             raise self.invalid(name, "it is not a time in ISO 8601", "for example: 2026-01-31T12:00:00Z") from None
-        return text.strip()
 
     def invalid(self, option: str, detail: str, fix: str) -> FileOptionInvalid:
         return FileOptionInvalid(at=self.at, option=option, detail=detail, fix=fix)

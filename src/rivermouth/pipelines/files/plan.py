@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 FILE: Final = "__file"
 """The column with the address of a row's file, while the row is on its way."""
+FOLDERS: Final = "__folders"
+"""The column with the texts in the names of its folders, one for each of ``Plan.of_folders``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,9 @@ class Plan:
         options: What the options say.
         schema: All columns but the rescued data, in order.
         partitions: The columns that folders make, which are in the schema too.
+        optional: Columns of the schema that a file has in its contents, unless its folders make them.
+        watched: Names of other columns that folders could make: a file with such a folder ends the query, and the
+            next start knows of the folder.
         inferred: Whether the schema was inferred.
     """
 
@@ -35,6 +40,8 @@ class Plan:
     options: FileOptions
     schema: T.StructType
     partitions: T.StructType = dataclasses.field(default_factory=T.StructType)
+    optional: T.StructType = dataclasses.field(default_factory=T.StructType)
+    watched: tuple[str, ...] = ()
     inferred: bool = False
 
     @property
@@ -42,6 +49,11 @@ class Plan:
         """The columns that are read from the contents of files."""
         rescued = [] if self.options.rescued is None else [self.options.rescued]
         return schemas.without(self.schema, [*self.partitions.names, self.options.corrupt, *rescued])
+
+    @property
+    def of_folders(self) -> T.StructType:
+        """The columns that folders make or may make."""
+        return T.StructType([*self.partitions.fields, *self.optional.fields])
 
     @property
     def has_corrupt(self) -> bool:
@@ -52,11 +64,14 @@ class Plan:
         """SQL of all columns in order.
 
         Args:
-            columns: By name, SQL of the columns that are read from the contents.
+            columns: By name, SQL of the columns that are read from the contents. The rows have ``__folders`` if folders
+                can make columns.
             pointers: SQL of the text of the rescued data; None where there is no such column.
             corrupt: SQL of the text of a record that cannot be read, else null.
         """
         made = {**columns, **{name: value for name, (_, value) in self.partition_values().items()}}
+        for name, (_, value) in self.optional_values().items():
+            made[name] = f"coalesce({value}, {columns[name]})"
         if self.has_corrupt:
             made[self.options.corrupt] = corrupt
         listed = self.schema.names
@@ -71,20 +86,16 @@ class Plan:
 
         A text that does not fit its type is null where there is rescued data, else an error.
         """
+        return self._values(self.partitions, 0)
+
+    def optional_values(self) -> dict[str, tuple[str, str]]:
+        """The same of columns that folders may make; both are null where a row's folders make none."""
+        return self._values(self.optional, len(self.partitions))
+
+    def _values(self, columns: T.StructType, begin: int) -> dict[str, tuple[str, str]]:
         cast = "CAST" if self.options.rescued is None else "try_cast"
         found = {}
-        for each in self.partitions.fields:
-            text = _folder_value(each.name)
+        for place, each in enumerate(columns.fields, begin):
+            text = f"{FOLDERS}[{place}]"
             found[each.name] = (text, f"{cast}({text} AS {each.dataType.simpleString()})")
         return found
-
-
-def _folder_value(name: str) -> str:
-    """SQL of the value that a folder ``name=value`` of a row's file has; null where there is none."""
-    pattern = names.literal(f"/{_escaped(name)}=([^/]*)/")
-    value = f"nullif(regexp_extract({FILE}, {pattern}, 1), '')"
-    return f"nullif(try_url_decode({value}), '__HIVE_DEFAULT_PARTITION__')"
-
-
-def _escaped(name: str) -> str:
-    return "".join(sign if sign.isalnum() or sign == "_" else f"[{sign}]" for sign in name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
@@ -10,6 +10,7 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 from rivermouth.errors import FileColumnsNew, FileSchemaInvalid, FileSourceEmpty
 from rivermouth.names import folded
 from rivermouth.pipelines.files import inference, listing, schemas
+from rivermouth.pipelines.files.first_starts import FirstStart, FirstStarts
 from rivermouth.pipelines.files.kept_schema import Kept, KeptSchema, default_folder
 from rivermouth.pipelines.files.known_options import FIXED, TYPED
 from rivermouth.pipelines.files.paths import resolved
@@ -17,7 +18,7 @@ from rivermouth.pipelines.files.plan import Plan
 from rivermouth.pipelines.files.rows import csv_rows, json_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -37,28 +38,59 @@ _FIXED_SCHEMAS = {
 }
 
 
+_SIMPLE = (T.StringType, T.NumericType, T.BooleanType, T.DateType, T.TimestampType, T.TimestampNTZType)
+
+
 @dataclass(frozen=True, slots=True)
 class FileSite:
     """Where a source of files belongs.
 
     Attributes:
         state_folder: Below which the schema and what else is known of the source is kept from start to start.
-        paths: By prefix of a path that only Databricks knows, the folder that is used in its place.
+        located: Gives a path as Spark finds it, for one as it is written and the place where it is.
         at: Where the source is written.
         writes: Whether what is known of the source is kept; a plan only reads it.
         keeps_where_said: Whether it is kept in the folder that ``schemaLocation`` says. A test leaves that alone.
+        dataset: The dataset, view or sink whose query reads it.
+        starts: Knows which files it leaves out.
     """
 
     state_folder: str
-    paths: Mapping[str, str] = field(default_factory=dict)
+    located: Callable[[str, str | None], str] = lambda path, at: resolved(path, {}, at)
     at: SourceLine | None = None
     writes: bool = True
     keeps_where_said: bool = True
+    dataset: str = ""
+    starts: FirstStarts = field(default_factory=lambda: FirstStarts(settled=True))
 
     @property
     def place(self) -> str | None:
         """Where it is written, as text."""
         return None if self.at is None else str(self.at)
+
+
+@dataclass(frozen=True, slots=True)
+class FileSites:
+    """Where the sources of files of a pipeline belong.
+
+    Attributes:
+        state: Below which they keep what they know, each dataset in a folder of its own.
+        located: As of ``FileSite``.
+        writes: As of ``FileSite``.
+        keeps_where_said: As of ``FileSite``.
+        starts: Knows which files they leave out.
+    """
+
+    state: str
+    located: Callable[[str, str | None], str]
+    writes: bool
+    keeps_where_said: bool
+    starts: FirstStarts = field(default_factory=FirstStarts)
+
+    def site(self, dataset: str = "query", at: SourceLine | None = None) -> FileSite:
+        """Where a source belongs that the query of a dataset reads."""
+        folder = f"{self.state}/{dataset.replace('/', '_')}"
+        return FileSite(folder, self.located, at, self.writes, self.keeps_where_said, dataset, self.starts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +148,10 @@ class Planner:
             known = T.StructType()
             if self.options.format in TYPED and self.options.rescued is not None and files:
                 known = inference.shape_of(self.spark, files, self.path, self.options, self.site.place)
-            return Planned(
-                self._checked(Plan(self.path, self.options, given, self._partitions_of(given, files))), known, left_out
-            )
+            return Planned(self._checked(self._of_schema(given, files)), known, left_out)
         kept, shape = self._kept(files)
-        plan = Plan(self.path, self.options, self._columns(kept), kept.partitions, inferred=True)
+        made = schemas.hinted(kept.partitions, self._hints_of(kept.partitions))
+        plan = Plan(self.path, self.options, self._columns(kept), made, inferred=True)
         return Planned(self._checked(plan), shape, left_out)
 
     def _given(self, schema: T.StructType | str | None) -> T.StructType | None:
@@ -162,7 +193,8 @@ class Planner:
     def _united(self, before: Kept | None, shape: T.StructType, fixed: T.StructType | None) -> T.StructType:
         if fixed is not None or before is None:
             return fixed or shape
-        new = schemas.new_names(before.shape, shape) if self.options.infer_types else _new(before.shape, shape)
+        known = schemas.hinted(before.shape, self._hints())
+        new = schemas.new_names(known, shape) if self.options.infer_types else _new(known, shape)
         if new and self.options.evolution == "failOnNewColumns":
             fix = "add them to schemaHints, or remove the file"
             raise FileColumnsNew(at=self.site.place, file=self.path, columns=", ".join(new), fix=fix)
@@ -186,28 +218,52 @@ class Planner:
             values = [listing.partition_values(each.path, self.path) for each in files]
             types = inference.partition_types(values, names)
         made = T.StructType([T.StructField(name, types.get(name, T.StringType())) for name in names])
-        mine = {folded(name) for name in names}
-        return schemas.hinted(made, [hint for hint in self._hints() if folded(hint[0][0]) in mine])
+        return schemas.hinted(made, self._hints_of(made))
 
-    def _partitions_of(self, schema: T.StructType, files: list[listing.File]) -> T.StructType:
-        """The columns of a given schema that folders make."""
-        made = {folded(name) for name in self._partition_names(files)}
-        return T.StructType([each for each in schema.fields if folded(each.name) in made])
+    def _hints_of(self, columns: T.StructType) -> list[schemas.Hint]:
+        mine = {folded(name) for name in columns.names}
+        return [hint for hint in self._hints() if folded(hint[0][0]) in mine]
+
+    def _of_schema(self, schema: T.StructType, files: list[listing.File]) -> Plan:
+        """The plan with a given schema. Files may differ in the columns that their folders make."""
+        plan = Plan(self.path, self.options, schema)
+        if self.options.partitions is not None:
+            return replace(plan, partitions=_columns_of(schema, self.options.partitions))
+        listed = listing.any_partition_names(files, self.path)
+        if fixed := _FIXED_SCHEMAS.get(self.options.format):
+            made = schemas.without(schema, fixed.names)
+            if files and (unknown := schemas.without(made, listed).names):
+                detail = f"{self.options.format} files have {', '.join(fixed.names)}, and no folder makes {unknown[0]}"
+                raise FileSchemaInvalid(at=self.site.place, setting="schema", path=self.path, detail=detail)
+            return replace(plan, partitions=made)
+        agreed = _columns_of(schema, listing.partition_names(files, self.path))
+        names = [each.name for each in agreed if not isinstance(each.dataType, _SIMPLE)]
+        if self.options.format == "csv" and not csv_rows.is_named(plan):
+            names = list(listed)
+        elif self.options.format in TYPED:
+            names = agreed.names
+        plan = replace(plan, partitions=_columns_of(schema, names))
+        own = listing.own_names(self.path)
+        simple = T.StructType(
+            [
+                each
+                for each in plan.in_files.fields
+                if isinstance(each.dataType, _SIMPLE) and folded(each.name) not in own
+            ]
+        )
+        optional = _columns_of(simple, listed)
+        return replace(plan, optional=optional, watched=tuple(schemas.without(simple, optional.names).names))
 
     def _left_out(self, files: list[listing.File]) -> tuple[str, ...]:
         if self.options.existing or not self.keeps:
             return ()
-        place = self._place()
-        found = place.existing()
-        if found is None:
-            found = [each.path for each in files]
-            place.keep_existing(found)
-        return tuple(found)
+        start = FirstStart(self._place(), self.site.dataset, self.path, tuple(each.path for each in files))
+        return self.site.starts.left_out(start)
 
     def _place(self) -> KeptSchema:
         own = self.options.schema_location
         if own is not None and self.site.keeps_where_said:
-            folder = resolved(own, self.site.paths, self.site.place)
+            folder = self.site.located(own, self.site.place)
         else:
             folder = default_folder(self.site.state_folder, self.path, self.options.format)
         return KeptSchema(self.spark, folder, self.site.writes)
@@ -220,6 +276,12 @@ class Planner:
         except ValueError as error:
             raise FileSchemaInvalid(at=self.site.place, setting="schema", path=self.path, detail=str(error)) from None
         return plan
+
+
+def _columns_of(schema: T.StructType, names: Sequence[str]) -> T.StructType:
+    """The columns of a schema that have one of some names."""
+    wanted = set(map(folded, names))
+    return T.StructType([each for each in schema.fields if folded(each.name) in wanted])
 
 
 def _new(kept: T.StructType, found: T.StructType) -> list[str]:

@@ -12,7 +12,6 @@ from rivermouth import names
 from rivermouth.pipelines.files import options as file_options
 from rivermouth.pipelines.files.detection import format_of
 from rivermouth.pipelines.files.listing import File, files_of
-from rivermouth.pipelines.files.paths import resolved
 from rivermouth.pipelines.files.planning import FileSite, Planned, Planner
 from rivermouth.pipelines.files.rows import csv_rows, json_rows, typed_rows, xml_rows
 
@@ -107,11 +106,11 @@ def _of_streams(options: FileOptions, site: FileSite) -> dict[str, str]:
     # Without it Spark never reads a file whose time is seven days before the newest that it has read.
     found = {**options.clean, "maxFileAge": "36500d"}
     if "sourceArchiveDir" in found:
-        found["sourceArchiveDir"] = resolved(found["sourceArchiveDir"], site.paths, site.place)
+        found["sourceArchiveDir"] = site.located(found["sourceArchiveDir"], site.place)
     if options.max_files is not None:
         found["maxFilesPerTrigger"] = str(options.max_files)
     if options.max_bytes is not None:
-        found["maxBytesPerTrigger"] = options.max_bytes
+        found["maxBytesPerTrigger"] = str(options.max_bytes)
     return found
 
 

@@ -15,10 +15,16 @@ if TYPE_CHECKING:
 
 NOT_HONOURED: Final = ("row_filter",)
 """Arguments that change what readers see, and that Delta on Spark has no means for."""
+_BEFORE: Final = r"^|(?<=\()|(?<=\[)|(?<=, )|(?<=-> )|(?<=WHEN )|(?<=THEN )|(?<=ELSE )"
 _OPERATOR: Final = re.compile(
-    r"""'(?:[^'\\]|\\.)*'|`(?:[^`]|``)*`|(?P<operator>(?<![\w`])(?:and|or|not|in)|[^\w\s(),.'"`\[\]]+)\("""
+    rf"""'(?:[^'\\]|\\.)*'|`(?:[^`]|``)*`|(?:{_BEFORE})(?P<operator>and|or|not|in|[^\w\s(),.'"`\[\]]+)\("""
 )
-"""In the text of a Column: what is quoted, which stays, and operators before their operands."""
+"""In the text of a Column: what is quoted, which stays, and operators before their operands.
+
+They are at the beginning of an expression. Elsewhere they are SQL that a user wrote for ``expr``.
+"""
+_SQL: Final = "SqlExpression"
+"""Spark's class of what ``expr`` makes."""
 _SCD_TYPES: Final = {None: 1, 1: 1, "1": 1, 2: 2, "2": 2}
 
 
@@ -27,7 +33,9 @@ def column_text(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, Column):
-        return _OPERATOR.sub(_as_function, str(java_column(value).node().sql()))
+        node = java_column(value).node()
+        text = str(node.sql())
+        return text if node.getClass().getSimpleName() == _SQL else _OPERATOR.sub(_as_function, text)
     name = getattr(value, "name", None)
     return name if isinstance(name, str) else str(value)
 

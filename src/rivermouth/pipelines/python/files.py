@@ -118,12 +118,9 @@ class Evaluation:
         return user_line(self.registry, error, self.root) or cell.at
 
     def _failed(self, cell: Cell, error: BaseException) -> RivermouthError:
-        detail = first_line(error)
-        if isinstance(error, SyntaxError):
-            line, detail = error.lineno or cell.at.line, error.msg or "syntax error"
-            where = SourceLine(cell.at.file, line, cell.at.cell)
-        else:
-            where = self._where(cell, error)
+        where, detail = self._where(cell, error), first_line(error)
+        if isinstance(error, SyntaxError) and _written_line(self.registry, error, self.root) is not None:
+            detail = error.msg or "syntax error"
         if (typed := missing_input(error, str(where))) is not None:
             return typed
         fix = "rivermouth validate, after the line above is corrected"
@@ -136,14 +133,29 @@ class Evaluation:
 
 
 def user_line(registry: Registry, error: BaseException, root: Path) -> SourceLine | None:
-    """The innermost line of the user's own files in the error's trace; None where there is none."""
-    found = None
+    """The innermost line of the user's own files in the error's trace; None where there is none.
+
+    Where one of these files is no Python, it is the line that Python cannot read.
+    """
+    found = _written_line(registry, error, root)
+    if found is not None:
+        return found
     for frame in traceback.extract_tb(error.__traceback__):
-        name = frame.filename.partition(_CELL)[0]
-        if name in registry.shown or (
-            Path(name).is_relative_to(root) and ".venv" not in name and "site-packages" not in name
-        ):
-            if name not in registry.shown:
-                registry.shown[name] = str(Path(name).relative_to(root))
-            found = registry.line_of(frame.filename, frame.lineno or 0)
+        found = _own_line(registry, frame.filename, frame.lineno or 0, root) or found
     return found
+
+
+def _written_line(registry: Registry, error: BaseException, root: Path) -> SourceLine | None:
+    """The line of the user's own files that Python cannot read; None of other errors."""
+    if not isinstance(error, SyntaxError) or not error.filename or not error.lineno:
+        return None
+    return _own_line(registry, error.filename, error.lineno, root)
+
+
+def _own_line(registry: Registry, filename: str, line: int, root: Path) -> SourceLine | None:
+    name = filename.partition(_CELL)[0]
+    if name not in registry.shown:
+        if not Path(name).is_relative_to(root) or ".venv" in name or "site-packages" in name:
+            return None
+        registry.shown[name] = str(Path(name).relative_to(root))
+    return registry.line_of(filename, line)

@@ -23,6 +23,8 @@ from rivermouth.schemas.column_types import nullable_columns
 from rivermouth.schemas.type_widening import takes, widens
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import DataFrame
 
     from rivermouth.pipelines.graph import FlowNode
@@ -90,6 +92,13 @@ def with_computed(rows: DataFrame, declared: T.StructType | None) -> DataFrame:
     return rows
 
 
+def computed_names(declared: T.StructType | None) -> frozenset[str]:
+    """The names, in lower case, of the columns for which ``with_computed`` may have a value."""
+    return frozenset(
+        each.name.lower() for each in declared or () if _GENERATED in each.metadata or _DEFAULT in each.metadata
+    )
+
+
 def check_brought(flow: FlowNode, brought: T.StructType, columns: T.StructType, dataset: Dataset) -> None:
     """Checks that the table of a dataset can take the columns of a flow: none is left out, and no value changes.
 
@@ -136,13 +145,14 @@ def united(schemas: list[T.StructType]) -> T.StructType | None:
     return T.StructType(list(fields.values()))
 
 
-def check_columns(flow: FlowNode, cdc: AutoCdc, columns: list[str]) -> None:
-    """Checks that the columns that an AUTO CDC flow names are among those of its changes.
+def check_columns(flow: FlowNode, cdc: AutoCdc, columns: T.StructType) -> None:
+    """Checks that the columns that an AUTO CDC flow names are among those of its changes, and its keys in its target.
 
     Raises:
         CdcColumnUnknown: One is not.
+        DefinitionInvalid: The target would not have a key, or ``columns_to_update`` is no array of texts.
     """
-    known = {each.lower() for each in columns}
+    known = {each.name.lower(): each.dataType.simpleString() for each in columns}
     lists = {
         "keys": cdc.keys,
         "column_list": cdc.columns,
@@ -151,12 +161,31 @@ def check_columns(flow: FlowNode, cdc: AutoCdc, columns: list[str]) -> None:
         "track_history_except_column_list": cdc.track_history_except_columns,
         "ignore_null_updates_column_list": cdc.ignore_null_updates_columns,
         "ignore_null_updates_except_column_list": cdc.ignore_null_updates_except_columns,
+        "columns_to_update": (cdc.columns_to_update,) if cdc.columns_to_update else (),
     }
     for argument, listed in lists.items():
         for column in listed:
             if column.lower() not in known:
-                fix = did_you_mean(column, columns)
+                fix = did_you_mean(column, columns.names)
                 raise CdcColumnUnknown(at=str(flow.at), flow=flow.name, argument=argument, column=column, fix=fix)
+    detail, fix = _fault(cdc, known)
+    if detail:
+        raise DefinitionInvalid(at=str(flow.at), definition=f"flow {flow.name}", detail=detail, fix=fix)
+
+
+def _fault(cdc: AutoCdc, types: Mapping[str, str]) -> tuple[str, str]:
+    """What is wrong with the columns that an AUTO CDC flow names, and what to do; empty where nothing is."""
+    chosen, excepted = ({name.lower() for name in each} for each in (cdc.columns, cdc.except_columns))
+    for key in cdc.keys:
+        if chosen and key.lower() not in chosen:
+            return f"column_list leaves out the key {key}", f"add {key} to column_list"
+        if key.lower() in excepted:
+            return f"except_column_list leaves out the key {key}", f"remove {key} from except_column_list"
+    listed = cdc.columns_to_update
+    if listed is not None and types[listed.lower()] != "array<string>":
+        detail = f"columns_to_update names {listed}, which is {types[listed.lower()]} and no array<string>"
+        return detail, f"split it in the source, for example split({listed}, ',')"
+    return "", ""
 
 
 def sequence_type(cdc: AutoCdc, frame: DataFrame) -> T.DataType:

@@ -20,6 +20,7 @@ from rivermouth.pipelines.python.notebook_names import frames_with_display, note
 from rivermouth.pipelines.python.printed import output_apart
 from rivermouth.pipelines.python.registry import Registry
 from rivermouth.pipelines.python.user_modules import importing
+from rivermouth.pipelines.running.resolving.begun_sources import settled
 from rivermouth.pipelines.running.resolving.dataset_tables import Rewrites, never
 from rivermouth.pipelines.running.resolving.resolve import Resolver
 from rivermouth.pipelines.running.workspace import Workspace
@@ -92,6 +93,9 @@ def loaded(
         found = declared(definitions, pipeline.names)
         resolver = Resolver(workspace, found, f"{folder}/tables", rewrites, writes=writes)
         graph = resolver.graph()
+        if settled(workspace, graph):
+            resolver = Resolver(workspace, found, f"{folder}/begun", rewrites, writes=writes)
+            graph = resolver.graph()
         if writes and resolver.tables.misfits:
             redefine(Loaded(pipeline, workspace, definitions, found, resolver, graph))
             resolver = Resolver(workspace, found, f"{folder}/more", replace(rewrites, clears=never), writes=True)

@@ -116,7 +116,8 @@ def _of_files(loaded: Loaded, context: QueryContext, source: int) -> str:
     return f"{len(gone)} of {len(known)} files that it has read are gone" if gone else ""
 
 
-def _is_there(session: Any, path: str) -> bool:
-    place = java_class(session, "org.apache.hadoop.fs.Path")(path)
+def _is_there(session: Any, address: str) -> bool:
+    """Whether a file is there; its address has escapes, which a path would escape once more."""
+    place = java_class(session, "org.apache.hadoop.fs.Path")(java_class(session, "java.net.URI").create(address))
     system = place.getFileSystem(sessions.hadoop_conf(session))
     return bool(system.exists(place))

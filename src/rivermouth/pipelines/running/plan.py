@@ -88,7 +88,7 @@ class PlannedDataset:
         reads: What its queries read; ``(stream)`` behind what is read as one.
         flows: What each of its flows would do.
         new_columns: Columns that the table would be made with, or would get, with their types.
-        expectations: Name, condition and action of each.
+        expectations: Name, condition and action of each; behind them the columns that must not be null.
         may_be_reset: Whether a full refresh may clear it.
         registered: Its name in the project's catalog; None where it has none.
         notes: What is to be known of what it reads, a sentence each.
@@ -157,7 +157,10 @@ def _dataset(loaded: Loaded, node: Node, flows: tuple[PlannedFlow, ...]) -> Plan
         reads=reads,
         flows=flows,
         new_columns=_new_columns(loaded, node),
-        expectations=tuple(f"{each.name}: {each.condition} ({each.action})" for each in node.expectations),
+        expectations=(
+            *(f"{each.name}: {each.condition} ({each.action})" for each in node.expectations),
+            *(f"{each.name} NOT NULL (fail)" for each in node.not_null),
+        ),
         may_be_reset=may_be_reset(node),
         registered=loaded.pipeline.registered(node),
         notes=tuple(dict.fromkeys(note for each in node.inputs for note in each.notes)),

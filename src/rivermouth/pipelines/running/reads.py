@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from rivermouth.errors.pipeline_sql import SqlNotSupported
 from rivermouth.pipelines.graph import Input
 from rivermouth.pipelines.names import NO_USE
+from rivermouth.pipelines.session.pipeline_session import is_followed
 from rivermouth.ports.internals import sessions
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from rivermouth.pipelines.names import TableName, Use
     from rivermouth.pipelines.spec import SourceLine
 
+_VERSION_OF_VIEW: Final = "leave the version out, or name a table in the place of the view"
 _LOCAL_ROWS: Final = ("LocalRelation", "LogicalRDD", "ExternalRDD")
 
 
@@ -124,3 +127,13 @@ def read_by(
         else:
             places.append(each.location)
     return places, tuple(outside)
+
+
+def refuse_version_of_view(view: str, options: Mapping[str, str]) -> None:
+    """Nothing, unless a view is read at a version: it has none.
+
+    Raises:
+        SqlNotSupported: It is.
+    """
+    if not is_followed("delta", options):
+        raise SqlNotSupported(at=None, clause=f"a version of the view {view}", fix=_VERSION_OF_VIEW)

@@ -18,6 +18,7 @@ from rivermouth.pipelines.running.flows.sinks import reset_sink
 from rivermouth.pipelines.running.losses import what_would_be_lost
 from rivermouth.pipelines.running.resolving.dataset_tables import Rewrites, never
 from rivermouth.pipelines.selection import chosen_flows, chosen_names
+from rivermouth.pipelines.settings.known_settings import RESET_ALLOWED, setting_of
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.internals.delta_snapshot import table_state
 from rivermouth.ports.spark.local_frames import no_rows
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     from rivermouth.pipelines.running.pipeline import Pipeline
     from rivermouth.pipelines.selection import Selection
     from rivermouth.pipelines.spec import Dataset
-
-_RESET_ALLOWED = "pipelines.reset.allowed"
 
 
 @contextmanager
@@ -140,7 +139,7 @@ def _all_that_may_be(
         elif node.name in named:
             raise ResetNotAllowed(at=str(node.at), dataset=shown)
         elif node.is_table and everything:
-            listener(Note(shown, shown, f"{shown} is not cleared: {_RESET_ALLOWED} = false"))
+            listener(Note(shown, shown, f"{shown} is not cleared: {RESET_ALLOWED} = false"))
     return found if everything else set()
 
 
@@ -150,8 +149,7 @@ def may_be_reset(node: Node) -> bool:
 
 
 def _allows_reset(dataset: Dataset) -> bool:
-    said = {key.lower(): text for key, text in dataset.properties.items()}
-    return said.get(_RESET_ALLOWED, "true").lower() != "false"
+    return (setting_of(dataset.properties, RESET_ALLOWED) or "true").lower() != "false"
 
 
 def is_cleared(selection: Selection, names: Names, name: TableName, dataset: Dataset) -> bool:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from pyspark.sql import DataFrameReader
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from rivermouth.errors import SqlFunctionRefused
-from rivermouth.names import quoted
+from rivermouth.errors import SqlFunctionRefused, SqlNotSupported
+from rivermouth.names import VIEW_PREFIX, quoted
 from rivermouth.pipelines.files.cloud_files_call import path_and_options
 from rivermouth.pipelines.graph import Input
+from rivermouth.pipelines.session.pipeline_session import is_followed
+from rivermouth.pipelines.session.sql_frames import SqlWithViews
 from rivermouth.pipelines.sql.file_metadata import COLUMN as METADATA
-from rivermouth.pipelines.sql.rewrite import Replacements, Rewritten, rewritten
+from rivermouth.pipelines.sql.rewrite import Replacements, rewritten
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -54,8 +57,10 @@ class SqlSources(Protocol):
 
 def spark_sql(
     text: str, workspace: SqlSources, at: SourceLine, *, params: Mapping[str, str], keep_markers: bool = False
-) -> Rewritten:
-    """A statement as Spark takes it; for its tables and table functions there are temporary views afterwards.
+) -> SqlWithViews:
+    """A statement as Spark takes it, with temporary views for its tables and table functions.
+
+    The views have reserved names, so that they are in no way of CTEs and of views of the user.
 
     Args:
         text: The statement.
@@ -69,21 +74,22 @@ def spark_sql(
     """
     views: dict[str, DataFrame] = {}
 
-    def view(frame: DataFrame, wanted: str) -> str:
-        name = wanted
-        while name in views:
-            name = f"{name}_"
+    def view(frame: DataFrame, what: str) -> str:
+        # Spark's errors show the name where a table function has no alias.
+        name = f"{VIEW_PREFIX}{next(workspace.session.view_numbers)}_{what}"
         views[name] = frame
         return quoted(name)
 
     def table(reference: Reference) -> str | None:
         parts, stream = reference.parts, reference.is_streaming
         if len(parts) == 2 and parts[0].lower() in _FILE_FORMATS:  # noqa: PLR2004 - a format and a path
-            return _path(parts, workspace, view, stream=stream)
+            return _path(reference, workspace, view)
         frame = workspace.table_of_parts(parts, stream=stream, options=reference.options)
         if frame is None:
             workspace.note(Input(f"table {'.'.join(parts)}", stream, inside=False))
             return None
+        if reference.computed is not None:
+            raise reference.computed
         return view(frame, parts[-1])
 
     def function(call: TableFunction) -> str:
@@ -92,22 +98,24 @@ def spark_sql(
 
     names = Replacements(table, function, workspace.secret)
     found = rewritten(text, names, params=params, at=at, keep_markers=keep_markers)
-    # Only now: statements that were evaluated meanwhile, of views that this one reads, may have views of these names.
-    for name, frame in views.items():
-        frame.createOrReplaceTempView(quoted(name))
-    return found
+    return SqlWithViews(found, views)
 
 
-def _path(
-    parts: tuple[str, ...], workspace: SqlSources, view: Callable[[DataFrame, str], str], *, stream: bool
-) -> str | None:
-    kind, place = parts[0].lower(), workspace.located(parts[1])
-    workspace.note(Input(f"{kind} {place}", stream, inside=False, location=place if kind == "delta" else None))
-    if stream:
-        # Spark's own reader: the session's would locate the path once more.
-        frame = DataStreamReader(workspace.session).format(kind).load(place)
-        return view(frame, f"{kind}_source")
-    return f"{kind}.{quoted(place)}"
+def _path(reference: Reference, workspace: SqlSources, view: Callable[[DataFrame, str], str]) -> str:
+    kind, place = reference.parts[0].lower(), workspace.located(reference.parts[1])
+    stream, options = reference.is_streaming, reference.options
+    if kind != "delta" and (reference.computed or not is_followed("delta", options)):
+        fix = f"leave the version out, or name a Delta table in the place of the {kind} files"
+        raise SqlNotSupported(at=None, clause=f"a version of {kind}.{quoted(place)}", fix=fix)
+    if reference.computed is not None:
+        raise reference.computed
+    location = place if is_followed(kind, options) else None
+    workspace.note(Input(f"{kind} {place}", stream, inside=False, location=location))
+    if not stream and not options:
+        return f"{kind}.{quoted(place)}"
+    # Spark's own reader: the session's would locate the path once more.
+    reader: Any = DataStreamReader(workspace.session) if stream else DataFrameReader(workspace.session)
+    return view(reader.format(kind).options(**options).load(place), f"{kind}_source")
 
 
 def _called(call: TableFunction, workspace: SqlSources) -> DataFrame:
@@ -118,7 +126,8 @@ def _called(call: TableFunction, workspace: SqlSources) -> DataFrame:
         if call.name == "cloud_files":
             path, given = path_and_options([*positional, options], at=call.at)
             return workspace.files_by_sql(path, {"inferColumnTypes": "false", **given}, stream=True)
-        path = positional[0] if positional else options.pop("path", "")
+        named = next((name for name in options if name.lower() == "path"), "path")
+        path = positional[0] if positional else options.pop(named, "")
         return workspace.files_by_sql(path, options, stream=call.is_streaming)
     if call.name == "read_kafka":
         given = {_KAFKA_NAMES.get(name.lower(), name): value for name, value in options.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
@@ -23,6 +23,7 @@ from rivermouth.engine.query.query_events import (
     SinkWritten,
 )
 from rivermouth.errors import DefinitionInvalid, RivermouthError
+from rivermouth.pipelines.files import failures as file_failures
 from rivermouth.pipelines.running.flows.refresh_node import Done, FlowHooks, refresh_node
 from rivermouth.pipelines.running.flows.registered import register_dataset
 from rivermouth.pipelines.running.known import UNSTARTED
@@ -127,12 +128,11 @@ class Update:
             those that read it.
 
         Raises:
-            DefinitionInvalid: A flow is to be tried again, and how often is no number. Nothing was refreshed.
+            DefinitionInvalid: A value of a flow's settings does not fit. Nothing was refreshed.
         """
         nodes = [node for node in self.loaded.graph.nodes if node.kind != "view"]
         nodes = [node for node in nodes if chosen is None or node.name in chosen]
-        for flow in (flow for node in nodes for flow in node.flows):
-            retries(self.loaded, flow)
+        self._check_settings(nodes)
         outcomes: dict[TableName, DatasetOutcome] = {}
         waiting, running = list(nodes), dict[Future[DatasetOutcome], "Node"]()
         names = {node.name for node in nodes}
@@ -158,10 +158,14 @@ class Update:
 
         Returns:
             An outcome for each table and sink, in the order of the graph.
+
+        Raises:
+            DefinitionInvalid: A value of a flow's settings does not fit. Nothing was refreshed.
         """
         nodes = [node for node in self.loaded.graph.nodes if node.kind != "view"]
         nodes = [node for node in nodes if chosen is None or node.name in chosen]
         flows = [(node, flow) for node in nodes for flow in node.flows]
+        self._check_settings(nodes)
         self.loaded.resolver.forget_tables()  # what a query reads is written side by side with it
         outcomes: dict[TableName, DatasetOutcome] = {
             node.name: DatasetOutcome(self.loaded.graph.shown(node), "completed") for node in nodes
@@ -173,6 +177,11 @@ class Update:
                 counts = before.counts + found.counts
                 outcomes[node.name] = replace(before if before.error is not None else found, counts=counts)
         return [outcomes[node.name] for node in nodes]
+
+    def _check_settings(self, nodes: Iterable[Node]) -> None:
+        for flow in (flow for node in nodes for flow in node.flows):
+            retries(self.loaded, flow)
+            interval(self.loaded, flow)
 
     def _follow(self, node: Node, flow: FlowNode) -> DatasetOutcome:
         started, shown, counts, failures = time.monotonic(), self.loaded.graph.shown(node), QueryCounts(), 0
@@ -189,7 +198,7 @@ class Update:
                 done = refresh_node(self.loaded, node, flow, tried.hooks, interval_s=None if once else interval_s)
                 counts, failures = counts + done.counts, 0
             except RivermouthError as found:
-                error, failures, counts = found.located(str(flow.at)), failures + 1, counts + tried.counts
+                error, failures, counts = _typed(found, flow), failures + 1, counts + tried.counts
                 if failures >= _TRIES or not may_pass(error):
                     self._failed(shown, flow, error)
                     break
@@ -250,7 +259,7 @@ class Update:
                 done = refresh_node(self.loaded, node, flow, tried.hooks)
                 return replace(done, counts=before + done.counts), None
             except RivermouthError as error:
-                found, failures, before = error.located(str(flow.at)), failures + 1, before + tried.counts
+                found, failures, before = _typed(error, flow), failures + 1, before + tried.counts
                 if failures > most or self.stopping.is_set() or not may_pass(found):
                     return Done(before), found
                 self._pause(self.loaded.graph.shown(node), flow, found, failures)
@@ -271,9 +280,17 @@ class Update:
 
 
 def interval(loaded: Loaded, flow: FlowNode) -> float:
-    """How often a flow looks for rows, in seconds: ``pipelines.trigger.interval`` of the flow, then of the pipeline."""
+    """How often a flow looks for rows, in seconds: ``pipelines.trigger.interval`` of the flow, then of the pipeline.
+
+    Raises:
+        DefinitionInvalid: It is no duration.
+    """
     said = _setting(loaded, flow, _INTERVAL)
-    return float(str(duration_s(said))) if said else _DEFAULT_INTERVAL_S
+    try:
+        return float(str(duration_s(said))) if said else _DEFAULT_INTERVAL_S
+    except ValueError as error:
+        detail, fix = f"{_INTERVAL} is no duration", f"{_INTERVAL}: 10 seconds"
+        raise DefinitionInvalid(at=str(flow.at), definition=f"flow {flow.name}", detail=detail, fix=fix) from error
 
 
 def retries(loaded: Loaded, flow: FlowNode) -> int:
@@ -297,7 +314,14 @@ def _setting(loaded: Loaded, flow: FlowNode, name: str) -> str | None:
 
 def may_pass(error: RivermouthError) -> bool:
     """Whether a flow that goes on is tried again: what Spark says may pass, what we have found out does not."""
-    return error.code in ("QUERY_FAILED", "COMMIT_LOST", "QUERY_INVALID", "STATIC_TABLE_MISSING")
+    passing = ("QUERY_FAILED", "COMMIT_LOST", "QUERY_INVALID", "STATIC_TABLE_MISSING")
+    return error.code in passing or file_failures.may_pass(error)
+
+
+def _typed(error: RivermouthError, flow: FlowNode) -> RivermouthError:
+    """The error of a flow, at its line; what Spark says of a file is the error of that file."""
+    found = file_failures.found(error) if error.code == "QUERY_FAILED" else None
+    return (found or error).located(str(flow.at))
 
 
 def failed(outcomes: Sequence[DatasetOutcome]) -> list[DatasetOutcome]:

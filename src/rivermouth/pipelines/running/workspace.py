@@ -22,20 +22,20 @@ from rivermouth.errors import (
 )
 from rivermouth.pipelines import event_columns
 from rivermouth.pipelines.files.options import notes_of
-from rivermouth.pipelines.files.planning import FileSite
+from rivermouth.pipelines.files.planning import FileSite, FileSites
 from rivermouth.pipelines.files.sources import read_files, stream_files
 from rivermouth.pipelines.graph import Declared, Input, Node
 from rivermouth.pipelines.names import TableName, Use, parted
 from rivermouth.pipelines.python.files import user_line
 from rivermouth.pipelines.python.registry import Reader, Registry, collecting
-from rivermouth.pipelines.running.reads import Evaluated, Reads
+from rivermouth.pipelines.running.reads import Evaluated, Reads, refuse_version_of_view
 from rivermouth.pipelines.running.sql_text import spark_sql
 from rivermouth.pipelines.session import decoded_records, encoded_values, lake_tables
 from rivermouth.pipelines.session.flow_settings import OF_PIPELINES
 from rivermouth.pipelines.session.kafka_clusters import KafkaClusters
-from rivermouth.pipelines.session.pipeline_session import PipelineSession
+from rivermouth.pipelines.session.pipeline_session import PipelineSession, is_followed
 from rivermouth.pipelines.session.spark_errors import refused_query
-from rivermouth.pipelines.session.sql_frames import frame_of
+from rivermouth.pipelines.session.sql_frames import SqlWithViews, frame_of
 from rivermouth.pipelines.spec import VIEWS, Query, SourceLine, SqlQuery
 from rivermouth.pipelines.sql.definitions.read import read_sql
 from rivermouth.pipelines.sql.definitions.sql_session import is_use
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from rivermouth.domain.kinesis.options import KinesisOptions
     from rivermouth.pipelines.running.given import GivenSources
     from rivermouth.pipelines.running.pipeline import Pipeline
-    from rivermouth.pipelines.sql.rewrite import Rewritten
 
 
 class Nodes(Protocol):
@@ -97,7 +96,7 @@ class Workspace(Reader):
         self.kafka_ends = KafkaEnds(self.session)
         self.lock = threading.RLock()
         self.nodes: Nodes | None = None
-        self._state, self._writes = state, writes
+        self.file_sites = FileSites(state, pipeline.located, writes, given is None)
         self._given = given
         self.of_views: dict[TableName, Evaluated] = {}
         """Queries of views, kept while the graph is made."""
@@ -156,10 +155,11 @@ class Workspace(Reader):
         return frame
 
     def _sql_frame(self, query: SqlQuery, dataset: str) -> DataFrame:
-        text = spark_sql(query.text, self, query.at, params={**self.params, **query.conf})
+        statement = spark_sql(query.text, self, query.at, params={**self.params, **query.conf})
         places = [str(query.at)]
         try:
-            return frame_of(text, self.session.plain_sql, places.append)
+            with statement as text:
+                return frame_of(text, self.session.plain_sql, places.append)
         except PySparkException as error:
             raise self._refused(error, places[-1], dataset) from error
 
@@ -267,13 +267,13 @@ class Workspace(Reader):
         shown = self.names.shown(node.name)
         self.note(Input(shown, stream, inside=True, location=node.location))
         if node.kind == "view":
+            refuse_version_of_view(shown, options)
             return self._view(node, shown)
         if node.columns is None:
             fix = f'give it a schema, or a flow: @dp.append_flow(target="{shown}")'
             raise DatasetUnknown(at=str(node.at), reader="a query", name=f"{shown}, which no flow writes,", fix=fix)
         # An older version has columns of its own.
-        is_older = any(name.lower() in ("versionasof", "timestampasof") for name in options)
-        place = node.location if is_older else node.stand_in or node.location
+        place = (node.stand_in if is_followed("delta", options) else None) or node.location
         return self._delta(place or "", stream=stream, options=options)
 
     def _view(self, node: Node, shown: str) -> DataFrame:
@@ -303,7 +303,7 @@ class Workspace(Reader):
         found: DataFrame = reader.format("delta").options(**options).load(location)
         return found
 
-    def sql(self, text: str, args: Any) -> Rewritten:
+    def sql(self, text: str, args: Any) -> SqlWithViews:
         """See ``Catalogue``."""
         given = {str(name): str(value) for name, value in args.items()} if isinstance(args, Mapping) else {}
         with self.lock:
@@ -354,9 +354,7 @@ class Workspace(Reader):
     def site(self) -> FileSite:
         """Where the source of files belongs that the query reads which is evaluated now."""
         reads = self._reads[-1] if self._reads else None
-        folder = f"{self._state}/{(reads.dataset if reads else 'query').replace('/', '_')}"
-        at = reads.at if reads else None
-        return FileSite(folder, self.pipeline.paths, at, self._writes, keeps_where_said=self._given is None)
+        return self.file_sites.site(reads.dataset, reads.at) if reads else self.file_sites.site()
 
     def current(self) -> tuple[str | None, str]:
         """See ``Catalogue``."""

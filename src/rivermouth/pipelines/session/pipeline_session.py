@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from rivermouth.domain.kinesis.options import KinesisOptions
-    from rivermouth.pipelines.sql.rewrite import Rewritten
+    from rivermouth.pipelines.session.sql_frames import SqlWithViews
 
 AUTO_LOADER = "cloudfiles"
 _FILES = ("", AUTO_LOADER, "delta", "json", "csv", "parquet", "orc", "text", "avro", "xml", "binaryfile")
@@ -43,7 +45,7 @@ class Catalogue(Protocol):
     def has_table(self, name: str) -> bool:
         """Whether ``name`` is a view of the pipeline, or a table that is in the lake by now."""
 
-    def sql(self, text: str, args: Any) -> Rewritten:
+    def sql(self, text: str, args: Any) -> SqlWithViews:
         """``text`` with the pipeline's names, parameters and table functions as Spark finds them."""
 
     def files(self, path: str, options: Mapping[str, str], schema: StructType | str | None) -> DataFrame:
@@ -83,6 +85,8 @@ class PipelineSession(SessionOfFlows):
         super().__init__(spark.sparkContext, sessions.new_session(spark, now))
         read_json_fast(self)
         self.catalogue = catalogue
+        self.view_numbers = itertools.count(1)
+        """Of the temporary views that are made for queries in SQL."""
 
     @property
     def catalog(self) -> Catalog:
@@ -111,7 +115,8 @@ class PipelineSession(SessionOfFlows):
         def frame(text: str) -> DataFrame:
             return run(text, args, **kwargs) if args is not None else run(text, **kwargs)
 
-        return frame_of(self.catalogue.sql(sqlQuery, args), frame)
+        with self.catalogue.sql(sqlQuery, args) as query:
+            return frame_of(query, frame)
 
     def createDataFrame(self, data: Any, schema: Any = None, *more: Any, **named: Any) -> DataFrame:  # type: ignore[override]  # noqa: N802
         """A frame of rows of Python; whole numbers are values of columns of floats too."""
@@ -180,8 +185,8 @@ class _BatchReader(DataFrameReader):
             raise kinesis_source.refuse_batch(said)
         option = None if path is not None or kind not in _FILES else _path_option(said)
         one = option or (path if isinstance(path, str) else None)
-        place = None if one is None else self._catalogue.located(one)
-        several = None if place is not None or path is None else [self._catalogue.located(each) for each in path]
+        place = None if one is None else _located(self._catalogue, kind, one)
+        several = None if one is not None or path is None else [_located(self._catalogue, kind, each) for each in path]
         what = jdbc_source.named(said) if kind == JDBC else f"{kind or 'files'} {place or several or ''}".strip()
         self._catalogue.reads(what, location=place if is_followed(kind, said) else None)
         if kind == JDBC:
@@ -266,7 +271,8 @@ class _StreamReader(DataStreamReader):
         place = path or option
         if kind == AUTO_LOADER:
             wanted = schema if schema is not None else self._wanted
-            return self._catalogue.files(place or "", given, wanted)
+            # A path that is an argument as well is refused, as by Spark.
+            return self._catalogue.files(place or "", given if option is None else _without_path(given), wanted)
         if kind == JDBC:
             return self._rows_of_database(given)
         if kind == "socket":
@@ -274,7 +280,7 @@ class _StreamReader(DataStreamReader):
         if kind == KINESIS:
             return self._records_of_kinesis(given)
         what = f"{kind} {given.get('subscribe') or given.get('subscribePattern') or ''}" if kind == "kafka" else None
-        place = place and self._catalogue.located(place)
+        place = place and _located(self._catalogue, kind, place)
         location = place if is_followed(kind, given) else None
         self._catalogue.reads(what or f"{kind or 'files'} {place or ''}".strip(), stream=True, location=location)
         if kind == "kafka":
@@ -340,6 +346,13 @@ def is_followed(kind: str, options: Mapping[str, str]) -> bool:
 def _quoted(name: str) -> str:
     """A name of several parts in SQL."""
     return name if "`" in name else ".".join(f"`{part}`" for part in name.split("."))
+
+
+def _located(catalogue: Catalogue, kind: str, text: str) -> str:
+    """What a reader loads: a path as one of this lake; the name of a table, or a query, as it is written."""
+    is_of_files = kind.rpartition(".")[2] in _FILES
+    is_path = is_of_files or ("/" in text and not re.match(r"\s*(SELECT|WITH)\b", text, re.IGNORECASE))
+    return catalogue.located(text) if is_path else text
 
 
 def _path_option(options: Mapping[str, str]) -> str | None:

@@ -34,6 +34,19 @@ def is_versioned(found: Any) -> bool:
     return isinstance(found, tuple) and len(found) == 2 and type(found[1]) in VERSION_TYPES  # noqa: PLR2004 - a pair
 
 
+def follows(version: Any, newest: Any) -> bool:
+    """Whether a version has the type of the newest known one and is greater; a time without a zone is in UTC."""
+    if type(version) is not type(newest):
+        return False
+    return bool(_comparable(version) > _comparable(newest))
+
+
+def _comparable(version: Any) -> Any:
+    if isinstance(version, dt.datetime) and version.tzinfo is None:
+        return version.replace(tzinfo=dt.UTC)
+    return version
+
+
 def version_text(version: Any) -> Any:
     """A version as ledger entries have it: a time or a date as text in ISO format, others as they are."""
     return version.isoformat() if isinstance(version, (dt.date, dt.datetime)) else version

@@ -9,6 +9,7 @@ from pyspark.errors import IllegalArgumentException
 
 from rivermouth.errors import DefinitionInvalid, first_line
 from rivermouth.names import did_you_mean
+from rivermouth.pipelines.settings.known_settings import REMEMBER, RESET_ALLOWED, check_properties
 from rivermouth.ports.internals.delta_snapshot import knows_property
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _OF_PROTOCOL: Final = ("delta.feature.", "delta.minreaderversion", "delta.minwriterversion")
 """Beginnings of properties of Delta, in lower case, that a definition does not decide."""
 _OF_PIPELINES: Final = "pipelines."
-_READ: Final = ("pipelines.reset.allowed", "pipelines.cdc.tombstoneGCThresholdInSeconds")
+_READ: Final = (RESET_ALLOWED, REMEMBER)
 """Properties of pipelines that are honoured here."""
 _WITHOUT_EFFECT: Final = {
     "pipelines.autooptimize.managed": "`rivermouth tables optimize` compacts the table",
@@ -35,7 +36,7 @@ def with_known_properties(spark: SparkSession, found: Definitions) -> Definition
     """The definitions without properties that Delta does not know, and a note for each that has no effect.
 
     Raises:
-        DefinitionInvalid: A property of Delta cannot have that value, or one of pipelines is misspelt.
+        DefinitionInvalid: A property cannot have that value, or one of pipelines is misspelt.
     """
     notes: list[tuple[SourceLine, str]] = []
     datasets = tuple(_known(spark, each, notes) for each in found.datasets)
@@ -48,6 +49,7 @@ def stored(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def _known(spark: SparkSession, dataset: Dataset, notes: list[tuple[SourceLine, str]]) -> Dataset:
+    check_properties(dataset)
     kept = {}
     for name, value in dataset.properties.items():
         if name.lower().startswith(_OF_PIPELINES):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -99,7 +100,8 @@ def _check_variables(tree: Written, params: Mapping[str, str]) -> None:
     written = tree.get("variables")
     known = [f"var.{name}" for name in (written.mapping("variables") if written is not None else ())]
     for name in params:
-        if _is_variable(name) and name not in known:
+        # A variable may be a mapping or a list: var.x.key and var.x[0] are parts of it.
+        if _is_variable(name) and ".".join(re.split(r"[.\[]", name)[:2]) not in known:
             fix = did_you_mean(name, known) if known else f"leave out {name}"
             raise ArgumentInvalid(argument=f"--param {name}", detail="the bundle has no such variable", fix=fix)
 

@@ -17,6 +17,7 @@ from rivermouth.pipelines.spec import SourceLine
 _REFERENCE: Final = re.compile(
     r"\$\{((?:var|variables|bundle|workspace|resources|targets|artifacts)(?:\.[\w-]+(?:\[\d+\])?)+)\}"
 )
+_PART: Final = re.compile(r"[\w-]+|\[\d+\]")
 _DEPTH: Final = 20
 VARIABLE_KEYS: Final = frozenset({"default", "description", "type", "lookup"})
 """The keys of a variable."""
@@ -69,16 +70,36 @@ class References:
         return Written(text, written.file, written.at)
 
     def _value(self, reference: str, written: Written, where: str, depth: int) -> Written:
+        given = self._given(reference, written)
+        if given is not None:
+            return given
+        found = self._in_tree(reference, where, depth) if depth <= _DEPTH else None
+        if found is None:
+            raise PipelineReferenceUnknown(at=str(written.at), where=where, reference=reference)
+        return self.resolved(self._with_params(found, reference), where, depth + 1)
+
+    def _given(self, reference: str, written: Written) -> Written | None:
+        """The value that no file says, in the place of a value; None where there is none."""
         if reference in self.params:
             self.used.add(reference)
             return Written(self.params[reference], written.file, written.at)
         known = self._known(reference, written.at)
-        if known is not None:
-            return Written(known, written.file, written.at)
-        found = self._in_tree(reference)
-        if found is None or depth > _DEPTH:
-            raise PipelineReferenceUnknown(at=str(written.at), where=where, reference=reference)
-        return self.resolved(found, where, depth + 1)
+        return None if known is None else Written(known, written.file, written.at)
+
+    def _with_params(self, found: Written, reference: str) -> Written:
+        """A mapping with the parameters of its keys, such as ``var.x.key`` of the variable ``x``."""
+        if not isinstance(found.value, Mapping):
+            return found
+        parts = dict(found.value)
+        for name in self.params:
+            key = name.removeprefix(f"{reference}.").partition(".")[0].partition("[")[0]
+            if name.startswith(f"{reference}.") and name != f"{reference}.{key}":
+                part = parts.get(key, Written({}, found.file, found.at))
+                parts[key] = self._with_params(part, f"{reference}.{key}")
+            elif name.startswith(f"{reference}."):
+                self.used.add(name)
+                parts[key] = Written(self.params[name], found.file, found.at)
+        return Written(parts, found.file, found.at)
 
     def _known(self, reference: str, at: SourceLine) -> str | None:
         """Of what no file says: the target, and what belongs to this machine."""
@@ -97,24 +118,33 @@ class References:
             return folder
         return None
 
-    def _in_tree(self, reference: str) -> Written | None:
-        kind, _, name = reference.partition(".")
-        if kind == "var":
-            variable = self.tree.get("variables", name)
-            return variable.get("default") if variable is not None else None
+    def _in_tree(self, reference: str, where: str, depth: int) -> Written | None:
+        """The value that the files say, in which references are not replaced."""
+        parts = _PART.findall(reference)
         here: Written | None = self.tree
-        for part in reference.split("."):
-            key, _, index = part.partition("[")
-            here = here.get(key) if here is not None else None
-            if index and here is not None:
-                listed = here.items(reference)
-                number = int(index.rstrip("]"))
-                here = listed[number] if number < len(listed) else None
+        if parts[0] == "var":
+            variable, done = self.tree.get("variables", parts[1]), f"var.{parts[1]}"
+            given = None if len(parts) == 2 else self._given(done, self.tree)  # noqa: PLR2004 - without a key
+            here = given or (variable.get("default") if variable is not None else None)
+            parts = parts[2:]
+        for part in parts:
+            if here is not None and isinstance(here.value, str) and (whole := _REFERENCE.fullmatch(here.value)):
+                here = self._value(whole[1], here, where, depth + 1)
+            if here is not None:
+                here = _part_of(here, part, reference)
         return here
 
     def _note(self, at: SourceLine, sentence: str) -> None:
         if all(sentence != said for _, said in self.notes):
             self.notes.append((at, sentence))
+
+
+def _part_of(written: Written, part: str, reference: str) -> Written | None:
+    """The value of a key, or of a number such as ``[0]``; None where there is none."""
+    if not part.startswith("["):
+        return written.get(part)
+    listed, number = written.items(reference), int(part[1:-1])
+    return listed[number] if number < len(listed) else None
 
 
 def _user() -> str:

@@ -10,7 +10,7 @@ from typing import Final
 from rivermouth.errors.pipeline_sql import SqlParameterUnknown
 from rivermouth.pipelines.spec import SourceLine
 from rivermouth.pipelines.sql.edits import Edit, edited
-from rivermouth.pipelines.sql.tokens import VARIABLE, Token, place, tokens
+from rivermouth.pipelines.sql.tokens import VARIABLE, Token, place, quoted_string, tokens
 
 _PREFIXES: Final = re.compile(r"(?:spark|sparkconf|hivevar|hiveconf):")
 _BEFORE_VALUE: Final = frozenset(
@@ -116,6 +116,27 @@ def parameter(name: str, params: Mapping[str, str], written: str, at: str) -> st
     near = difflib.get_close_matches(name, list(params), n=1, cutoff=0.75)
     fix = f"did you mean {written.replace(name, near[0])}?" if near else f"rivermouth run --param {name}=..."
     raise SqlParameterUnknown(at=at, parameter=written, fix=fix)
+
+
+def markers(text: str, found: list[Token], params: Mapping[str, str], at: SourceLine) -> list[Edit]:
+    """The changes that put the value of each ``:name`` in its place, as a string.
+
+    Args:
+        text: The text of the tokens.
+        found: The tokens.
+        params: Values by name.
+        at: Where the text's first line is.
+
+    Raises:
+        SqlParameterUnknown: A name has no value.
+    """
+    result = []
+    for i, token in enumerate(found):
+        if is_marker(found, i):
+            name = found[i + 1].text
+            value = parameter(name, params, f":{name}", place(text, token.start, at))
+            result.append((token.start, found[i + 1].end, quoted_string(value)))
+    return result
 
 
 def is_marker(found: list[Token], i: int) -> bool:

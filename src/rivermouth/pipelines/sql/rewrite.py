@@ -12,7 +12,8 @@ from rivermouth.pipelines.sql.file_metadata import FUNCTIONS as FILE_FUNCTIONS
 from rivermouth.pipelines.sql.file_metadata import star_edits
 from rivermouth.pipelines.sql.json_paths import edits as json_edits
 from rivermouth.pipelines.sql.json_paths import json_paths
-from rivermouth.pipelines.sql.parameters import is_marker, parameter, variables
+from rivermouth.pipelines.sql.parameters import markers, variables
+from rivermouth.pipelines.sql.scopes import alias_of, column_edits, qualifiers
 from rivermouth.pipelines.sql.sources import UNKNOWN_PLACE, sources
 from rivermouth.pipelines.sql.tables import Reference, TableFunction
 from rivermouth.pipelines.sql.tokens import Token, place, quoted_name, quoted_string, tokens
@@ -91,9 +92,10 @@ def rewritten(
 
     ``STREAM(name)`` and ``STREAM name`` stay around what ``table`` and ``function`` give; Spark takes both around the
     name of a temporary view, but not around ``delta.`path```. A table that gets another name and has no alias gets its
-    own name as alias, so that ``orders.id`` and ``silver.orders.id`` are still its column. Options behind a stream
-    (``WITH (skipChangeCommits)``) are left out where ``table`` gives a name: they are in the reference. ``WATERMARK
-    column DELAY OF INTERVAL 1 MINUTE`` is Spark's own; it is put before the table's alias where it is behind it.
+    own name as alias, so that ``orders.id`` and ``silver.orders.id`` are still its column; see ``alias_of``. Its
+    version (``VERSION AS OF 3``) and its options (``WITH (skipChangeCommits)``) are left out where ``table`` gives a
+    name: they are in the reference. ``WATERMARK column DELAY OF INTERVAL 1 MINUTE`` is Spark's own; it is put before
+    the table's alias where it is behind it.
 
     ``column:path`` is Spark's own for columns of VARIANT. For a STRING with JSON, which Databricks reads by the same
     words, Spark refuses it when it analyses the query (COLUMN_IS_NOT_VARIANT_TYPE); which of both a column is, only
@@ -123,53 +125,32 @@ def rewritten(
         ]
         if call.options_span is not None:
             changes.append((*call.options_span, ""))
+    named, aliases = qualifiers(found, read.relations, read.references), list[tuple[Reference, str]]()
     for reference in read.references:
         name = names.table(reference)
-        changes += _named(reference, name, read.text)
-        if name is not None and reference.alias_at is not None:
-            changes += _columns_of(reference, found)
+        alias = None if name is None or reference.alias_at is None else alias_of(reference, named)
+        changes += _named(reference, name, read.text, alias)
+        aliases += [] if alias is None else [(reference, alias)]
+    changes += column_edits(aliases, named)
     if not keep_markers:
-        changes += _markers(read.text, found, params, at)
+        changes += markers(read.text, found, params, at)
     changes += _secrets(read.text, found, names.secret, at, params)
     changes += watermark_edits(read.text, found)
     filled = edited(text, variables(text, params, at))
     return Rewritten(text, at, filled, tuple(changes), edited(filled.text, changes))
 
 
-def _named(reference: Reference, name: str | None, text: str) -> list[Edit]:
-    """What puts a name where a table is read; under another name, the table's own becomes its alias."""
+def _named(reference: Reference, name: str | None, text: str, alias: str | None) -> list[Edit]:
+    """What puts a name, and an alias, where a table is read."""
     if name is None:
         is_computed = text[reference.start : reference.end].upper().startswith("IDENTIFIER")
         return [(reference.start, reference.end, quoted_name(*reference.parts))] if is_computed else []
-    result = [(reference.start, reference.end, name)]
-    if reference.options_span is not None:
-        result.append((*reference.options_span, ""))
+    result = [(reference.start, reference.end, name), *((*span, "") for span in reference.clauses)]
     last = tokens(name, UNKNOWN_PLACE)[-1].value
-    if reference.alias_at is not None and last.lower() != reference.parts[-1].lower():
-        result.append((reference.alias_at, reference.alias_at, f" AS {quoted_name(reference.parts[-1])}"))
-    return result
-
-
-def _columns_of(reference: Reference, found: list[Token]) -> list[Edit]:
-    """What makes ``orders.id`` of ``silver.orders.id``, for a table that is now another or has its name as alias."""
-    parts = [part.lower() for part in reference.parts]
-    width = 2 * len(parts) - 1
-    result: list[Edit] = []
-    for i in range(len(found) - width if len(parts) > 1 else 0):
-        names = [token.value.lower() for token in found[i : i + width : 2] if token.is_name]
-        dots = {token.text for token in found[i + 1 : i + width + 1 : 2]}
-        if names == parts and dots == {"."} and (i == 0 or found[i - 1].text != "."):
-            result.append((found[i].start, found[i + width - 1].end, quoted_name(reference.parts[-1])))
-    return result
-
-
-def _markers(text: str, found: list[Token], params: Mapping[str, str], at: SourceLine) -> list[Edit]:
-    result = []
-    for i, token in enumerate(found):
-        if is_marker(found, i):
-            name = found[i + 1].text
-            value = parameter(name, params, f":{name}", place(text, token.start, at))
-            result.append((token.start, found[i + 1].end, quoted_string(value)))
+    if reference.alias_at is not None and alias is not None and last.lower() != alias.lower():
+        result.append((reference.alias_at, reference.alias_at, f" AS {quoted_name(alias)}"))
+        if reference.table_word is not None:
+            result.append((*reference.table_word, "SELECT * FROM"))
     return result
 
 

@@ -10,9 +10,10 @@ from rivermouth.errors.pipeline_sql import SqlInvalid
 from rivermouth.pipelines.spec import SourceLine
 from rivermouth.pipelines.sql.constants import Constant, Expressions, closing, split_at_commas
 from rivermouth.pipelines.sql.parameters import with_variables
+from rivermouth.pipelines.sql.scopes import QUERY, Relation, Scope, begins_branch, branch
+from rivermouth.pipelines.sql.table_clauses import END_OF_FROM, KEY_ONCE, alias_behind, read_clauses
 from rivermouth.pipelines.sql.tables import DECODING, Argument, Reference, Setting, TableFunction
 from rivermouth.pipelines.sql.tokens import Token, place, tokens
-from rivermouth.pipelines.sql.watermarks import end_of_watermark
 
 SOURCE_FUNCTIONS: Final = frozenset(
     [
@@ -31,39 +32,6 @@ SOURCE_FUNCTIONS: Final = frozenset(
 Value = TypeVar("Value")
 UNKNOWN_PLACE: Final = SourceLine("<sql>", 1)
 
-_KEY_ONCE: Final = "give each key once"
-_QUERY: Final = frozenset(("SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE"))
-_END_OF_FROM: Final = frozenset(
-    [
-        "WHERE",
-        "GROUP",
-        "HAVING",
-        "ORDER",
-        "SORT",
-        "CLUSTER",
-        "DISTRIBUTE",
-        "LIMIT",
-        "OFFSET",
-        "UNION",
-        "EXCEPT",
-        "MINUS",
-        "INTERSECT",
-        "WINDOW",
-        "QUALIFY",
-        "SELECT",
-        "FROM",
-        "|>",
-        ";",
-        ")",
-    ]
-)
-_BEHIND_TABLE: Final = _END_OF_FROM | frozenset(
-    (
-        *("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "SEMI", "ANTI", "NATURAL", "ON", "USING", "LATERAL"),
-        *("PIVOT", "UNPIVOT", "WITH"),
-    )
-)
-
 
 @dataclass(slots=True)
 class Sources:
@@ -75,6 +43,7 @@ class Sources:
         params: Values of ``:name``.
         references: What was found.
         functions: What was found.
+        relations: All that columns can be named by, with the part of the text in which they can.
     """
 
     text: str
@@ -83,9 +52,12 @@ class Sources:
     references: list[Reference] = field(default_factory=list)
     functions: list[TableFunction] = field(default_factory=list)
     found: list[Token] = field(default_factory=list)
+    relations: list[Relation] = field(default_factory=list)
+    _scope: Scope = ()
 
     def __post_init__(self) -> None:
         self.found = tokens(self.text, self.at)
+        self._scope = branch(self.found, 0, len(self.found))
         self._level(0, len(self.found), frozenset())
 
     def _word(self, i: int, end: int) -> str:
@@ -93,25 +65,28 @@ class Sources:
 
     def _level(self, start: int, end: int, ctes: frozenset[str]) -> None:
         """Reads what one pair of parentheses holds, and what is within it."""
-        i, is_query = start, False
+        i, is_query, outer = start, False, self._scope
         while i < end:
             word = self._word(i, end)
+            if begins_branch(self.found, i, start):
+                self._scope = branch(self.found, i, end)
             if word == "(":
                 close = min(closing(self.found, i), end)
                 self._level(i + 1, close, ctes)
                 i = close + 1
             elif word == "WITH" and (cte := self._first_cte(i + 1, end)) is not None:
                 i, ctes = self._ctes(cte, end, ctes, recursive=self._word(i + 1, end) == "RECURSIVE")
-                is_query = True
-            elif word == "FROM" and (is_query or i == start) and self._is_clause(i):
+                is_query, start, self._scope = True, i, branch(self.found, i, end)
+            elif word == "FROM" and (is_query or i == start) and self._is_from(i, end):
                 i, is_query = self._relations(i + 1, end, ctes), True
             elif word == "TABLE" and self._is_query_of_table(i, start, end):
-                i = self._primary(i + 1, end, ctes)
+                i, is_query = self._query_of_table(i, end, ctes), True
             elif word == "JOIN" and is_query and self._is_free(i):
                 i = self._relations(i + 1, end, ctes)
             else:
                 is_query = is_query or (word == "SELECT" and self._is_free(i))
                 i += 1
+        self._scope = outer
 
     def _is_free(self, i: int) -> bool:
         """Whether the word at ``i`` is no part of a longer name."""
@@ -125,9 +100,22 @@ class Sources:
         is_distinct_from = before == "DISTINCT" and self._word(i - 2, i) in ("IS", "NOT")
         return self.found[i].word != "FROM" or not (is_distinct_from or before == "CHANGES")
 
+    def _is_from(self, i: int, end: int) -> bool:
+        """Whether FROM at ``i`` is behind no name, and before a table: it can be the name of a column."""
+        return self._is_clause(i) and i + 1 < end and (self.found[i + 1].is_name or self.found[i + 1].text == "(")
+
     def _is_query_of_table(self, i: int, start: int, end: int) -> bool:
         follows = i == start or self._word(i - 1, end) in ("UNION", "ALL", "INTERSECT", "EXCEPT", "MINUS")
         return follows and i + 1 < end and (self.found[i + 1].is_name or self.found[i + 1].text == "(")
+
+    def _query_of_table(self, i: int, end: int, ctes: frozenset[str]) -> int:
+        """Reads ``TABLE name``, where no alias can be: ``SELECT * FROM name`` is the same."""
+        before = len(self.references)
+        after = self._relation(i + 1, end, ctes)
+        if len(self.references) > before and self.found[i + 1].is_name:
+            word = self.found[i].start, self.found[i].end
+            self.references[-1] = replace(self.references[-1], table_word=word)
+        return after
 
     def _first_cte(self, i: int, end: int) -> int | None:
         """The place of the first name of ``WITH name AS (...)``, or None where WITH is something else."""
@@ -138,7 +126,7 @@ class Sources:
         if self._word(after, end) == "(":
             close = closing(self.found, after)
             if self._word(close + 1, end) not in ("AS", "("):
-                return i if self._word(after + 1, end) in _QUERY else None
+                return i if self._word(after + 1, end) in QUERY else None
             after = close + 1
         while self._word(after, end) in ("AS", "MATERIALIZED", "NOT"):
             after += 1
@@ -148,7 +136,7 @@ class Sources:
         while i < end and self.found[i].is_name:
             name = self.found[i].value.lower()
             body = i + 1
-            if self._word(body, end) == "(" and self._word(body + 1, end) not in _QUERY:
+            if self._word(body, end) == "(" and self._word(body + 1, end) not in QUERY:
                 body = closing(self.found, body) + 1
             while body < end and self._word(body, end) != "(":
                 body += 1
@@ -166,7 +154,7 @@ class Sources:
         in_view = False
         while i < end:
             word = self._word(i, end)
-            if word in _END_OF_FROM and self._is_clause(i):
+            if word in END_OF_FROM and self._is_clause(i):
                 break
             if word == "LATERAL" and self._word(i + 1, end) == "VIEW":
                 in_view = True
@@ -185,24 +173,22 @@ class Sources:
         """Reads one table, function or subquery, and where the alias of a table could be written."""
         before = len(self.references)
         after = self._primary(i, end, ctes)
-        if len(self.references) == before + 1:
-            while self._word(i, end) in ("LATERAL", "STREAM", "(") and i + 1 < after:
-                i += 1
-            reference = self.references[-1]
-            last = self._behind_table(after, end)
-            if self.found[i].start == reference.start and last is not None:
-                self.references[-1] = replace(reference, alias_at=self.found[last - 1].end)
+        last, alias = alias_behind(self.found, after, end)
+        is_one, first = len(self.references) == before + 1, i
+        while self._word(first, end) == "LATERAL":
+            first += 1
+        # Parentheses around one table are no place of an alias for what is within them; those of STREAM(name) are.
+        is_stream = is_one and self._word(first, end) == "STREAM"
+        while is_stream and self._word(first, end) in ("STREAM", "(") and first + 1 < after:
+            first += 1
+        if is_one and self.found[first].start == self.references[-1].start:
+            place_of_alias = self.found[last - 1].end if alias is None else None
+            self.references[-1] = replace(self.references[-1], scope=self._scope, alias_at=place_of_alias)
+            parts = self.references[-1].parts if alias is None else ()
+            self.relations.append(Relation(alias or self.references[-1].parts[-1], self._scope, parts))
+        elif alias or (i < after <= i + 2 and self.found[after - 1].is_name):  # the latter: a CTE
+            self.relations.append(Relation(alias or self.found[after - 1].value, self._scope))
         return after
-
-    def _behind_table(self, i: int, end: int) -> int | None:
-        """The token at which an alias could be; None where one is there, or a clause that has no place for it."""
-        if self._word(i, end) == "TABLESAMPLE" and self._word(i + 1, end) == "(":
-            i = closing(self.found, i + 1) + 1
-        if self._word(i, end) == "WATERMARK":
-            i = end_of_watermark(self.found, i)
-        if i >= end or self._word(i, end) in _BEHIND_TABLE or not (self.found[i].is_name or self.found[i].text == "("):
-            return min(i, end)
-        return None
 
     def _primary(self, i: int, end: int, ctes: frozenset[str], *, streaming: bool = False) -> int:
         """Reads one table, function or subquery; returns where what follows it begins."""
@@ -224,36 +210,40 @@ class Sources:
         if len(parts) > 1 or parts[0].lower() not in ctes:
             span = self.found[i].start, self.found[last - 1].end
             self.references.append(Reference(parts, streaming, *span))
+            return self._clauses(last, end)
         return last
+
+    def _clauses(self, i: int, end: int) -> int:
+        """Reads the version and the options of the table before ``i``, which are cut where it gets another name."""
+        read = Expressions(self.text, self.at, self.found[:end], self.params)
+        found = read_clauses(read, i, has_version=not self.references[-1].is_streaming)
+        if found.computed is not None:
+            self.references[-1] = replace(self.references[-1], computed=found.computed)
+        elif found.end > i:
+            span = self.found[i].start, self.found[found.end - 1].end
+            table = self.references[-1]
+            spans = (*table.clauses, span)
+            self.references[-1] = replace(table, options={**table.options, **found.options}, clauses=spans)
+        return found.end
 
     def _stream(self, i: int, end: int, ctes: frozenset[str]) -> int:
         """Reads what is behind STREAM, with the options of ``WITH (...)`` behind it."""
         before = len(self.references), len(self.functions)
         after = self._primary(i, end, ctes, streaming=True)
-        if self._word(after, end) != "WITH" or self._word(after + 1, end) != "(":
-            return after
-        close = min(closing(self.found, after + 1), end - 1)
-        options = {}
-        for low, high in split_at_commas(self.found, after + 2, close):
-            equals = next((j for j in range(low, high) if self.found[j].text == "="), high)
-            key = ".".join(token.value for token in self.found[low:equals] if token.text != ".")
-            read = Expressions(self.text, self.at, self.found, self.params)
-            has_value = equals < high
-            if key in options:
-                detail = f"the options behind STREAM have the key {key} twice"
-                raise SqlInvalid(at=place(self.text, self.found[low].start, self.at), detail=detail, fix=_KEY_ONCE)
-            options[key] = read.plain(equals + 1, high, f"the option {key}") if has_value else "true"
-        span = self.found[after].start, self.found[close].end
         if len(self.references) > before[0]:
-            self.references[-1] = replace(self.references[-1], options=options, options_span=span)
-        elif len(self.functions) > before[1]:
-            more = tuple(Argument(key, Constant((value,))) for key, value in options.items())
-            call = self.functions[-1]
+            return self._clauses(after, end)
+        if len(self.functions) == before[1]:
+            return after
+        read = Expressions(self.text, self.at, self.found[:end], self.params)
+        found = read_clauses(read, after, has_version=False)
+        if found.end > after:
+            more = tuple(Argument(key, Constant((value,))) for key, value in found.options.items())
+            call, span = self.functions[-1], (self.found[after].start, self.found[found.end - 1].end)
             self.functions[-1] = replace(call, arguments=call.arguments + more, options_span=span)
-        return close + 1
+        return found.end
 
     def _is_relation_name(self, i: int, end: int) -> bool:
-        return self.found[i].is_name and self._word(i, end) not in _END_OF_FROM | {"AS", "JOIN", "ON"}
+        return self.found[i].is_name and self._word(i, end) not in END_OF_FROM | {"AS", "JOIN", "ON"}
 
     def _end_of_name(self, i: int, end: int) -> int:
         i += 1
@@ -263,7 +253,7 @@ class Sources:
 
     def _parenthesis(self, i: int, end: int, ctes: frozenset[str], *, streaming: bool) -> int:
         close = min(closing(self.found, i), end)
-        if self._word(i + 1, close) in _QUERY:
+        if self._word(i + 1, close) in QUERY:
             self._level(i + 1, close, ctes)
         elif streaming:
             after = self._primary(i + 1, close, ctes, streaming=True)
@@ -280,7 +270,7 @@ class Sources:
         name = read.plain(i + 2, close, "the argument of IDENTIFIER")
         parts = tuple(each.value for each in tokens(name, self.at) if each.text != ".")
         self.references.append(Reference(parts, streaming, self.found[i].start, self.found[close].end))
-        return close + 1
+        return self._clauses(close + 1, end)
 
     def _function(self, i: int, open_: int, end: int, ctes: frozenset[str], *, streaming: bool) -> int:
         close = min(closing(self.found, open_), end)
@@ -299,7 +289,7 @@ class Sources:
             return close + 1
         for low, high in split_at_commas(self.found, open_ + 1, close):
             if self._word(low, high) == "TABLE":
-                in_parentheses = self._word(low + 1, high) == "(" and self._word(low + 2, high) not in _QUERY
+                in_parentheses = self._word(low + 1, high) == "(" and self._word(low + 2, high) not in QUERY
                 self._primary(low + 1 + in_parentheses, high, ctes)
             else:
                 self._level(low, high, ctes)
@@ -364,7 +354,7 @@ def _map(
             raise SqlInvalid(
                 at=place(read.text, read.found[ranges[at][0]].start, read.at),
                 detail=f"{subject} is a map that has the key {key} {problem}",
-                fix=_KEY_ONCE if key in found else "write a value behind each key: map('key', 'value')",
+                fix=KEY_ONCE if key in found else "write a value behind each key: map('key', 'value')",
             )
         found[key] = value(*ranges[at + 1], subject)
     return found

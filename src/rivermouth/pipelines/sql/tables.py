@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from rivermouth.errors.pipeline_sql import SqlNotConstant
 from rivermouth.pipelines.python.decode import SETTINGS
 from rivermouth.pipelines.sql.constants import Constant
 
@@ -19,9 +20,13 @@ class Reference:
         is_streaming: Whether it is written as ``STREAM(name)`` or ``STREAM name``.
         start: The first character of the name in the text.
         end: The character after its last one.
-        options: Of a stream: those of ``WITH (option, key = 'value')`` behind it; ``true`` for one without a value.
-        options_span: The first character of ``WITH`` and the one after its parenthesis.
+        options: Those of ``WITH (option, key = 'value')`` behind it, ``true`` for one without a value, and of
+            ``VERSION AS OF`` and ``TIMESTAMP AS OF``.
+        clauses: Where these are: each first character, and the one after the last.
+        computed: Why the time of ``TIMESTAMP AS OF`` is not among the options: only Spark can evaluate it.
         alias_at: The character behind which an alias could be written; None where the table has one.
+        scope: Where columns can be named by it: parts of the text, each from and to.
+        table_word: Where the word TABLE of ``TABLE name`` is, from and to; None for a table in FROM.
     """
 
     parts: tuple[str, ...]
@@ -29,8 +34,11 @@ class Reference:
     start: int
     end: int
     options: Mapping[str, str] = field(default_factory=dict)
-    options_span: tuple[int, int] | None = None
+    clauses: tuple[tuple[int, int], ...] = ()
+    computed: SqlNotConstant | None = None
     alias_at: int | None = None
+    scope: tuple[tuple[int, int], ...] = ()
+    table_word: tuple[int, int] | None = None
 
 
 Setting = Constant | Mapping[str, "Setting"] | tuple["Setting", ...]

@@ -74,6 +74,8 @@ class QueryLedger:
     def position(self, spark: SparkSession | None = None) -> QueryPosition:
         """The newest entry of the flow, from the log or, where that was cleaned, from the side file.
 
+        If the table was emptied after that entry, the sources are read from their beginning.
+
         Args:
             spark: To ask Delta for the transaction number, where the log does not hold the entry any more.
 
@@ -82,11 +84,14 @@ class QueryLedger:
             LedgerTooNew, LedgerUnreadable: The entry cannot be read.
         """
         versions = delta_table.commit_versions(self._files, self.location)
+        is_emptied = False
         for version in reversed(versions):
             commit = delta_table.read_commit(self._files, self.location, version)
-            entry = None if commit is None else self._entry(commit)
-            if entry is not None:
-                return QueryPosition(entry, versions[-1])
+            entry = None if commit is None else self._any_entry(commit)
+            if entry is not None and entry.flow == self.flow:
+                return QueryPosition(entry.of_emptied_table() if is_emptied else entry, versions[-1])
+            # Another flow emptied the table, and the reset ended before it came to this one.
+            is_emptied = is_emptied or (entry is not None and entry.kind == "cleared")
         newest = versions[-1] if versions else -1
         none = QueryPosition(QueryEntry(self.flow, number=-1), newest)
         if spark is None or (versions and versions[0] == 0):
@@ -222,15 +227,27 @@ class QueryLedger:
                 return entry.number
         return -1
 
+    def has_batches(self) -> bool:
+        """Whether flows have written batches since the table was last emptied, as far as the log goes back."""
+        for version in reversed(delta_table.commit_versions(self._files, self.location)):
+            commit = delta_table.read_commit(self._files, self.location, version)
+            entry = None if commit is None else self._any_entry(commit)
+            if entry is not None and entry.kind in {"batch", "ended", "refresh", "cleared"}:
+                return entry.kind != "cleared"
+        return False
+
     def app_id(self, table_id: str) -> str:
         """The application id of the flow's commits."""
         return f"rivermouth/{self.flow}/{table_id}"
 
     def _entry(self, commit: Commit) -> QueryEntry | None:
+        found = self._any_entry(commit)
+        return found if found is not None and found.flow == self.flow else None
+
+    def _any_entry(self, commit: Commit) -> QueryEntry | None:
         if not commit.user_metadata:
             return None
-        found = QueryEntry.from_json(commit.user_metadata, table=self.location, version=commit.version)
-        return found if found is not None and found.flow == self.flow else None
+        return QueryEntry.from_json(commit.user_metadata, table=self.location, version=commit.version)
 
 
 def entry_in_side_file(files: LakeFiles, ledger: QueryLedger) -> QueryEntry | None:

@@ -156,6 +156,11 @@ def rehomed(frame: DataFrame, spark: SparkSession) -> DataFrame:
     return DataFrame(datasets.ofRows(java_session(spark), frame._jdf.logicalPlan()), spark)
 
 
+def drop_view(frame: DataFrame, name: str) -> None:
+    """Drops a temporary view that was made of the frame. Unlike with PySpark's own way, cached rows stay cached."""
+    frame._jdf.sparkSession().sessionState().catalog().dropTempView(name)
+
+
 def read_settings(spark: SparkSession) -> None:
     """Has Spark read its SQL settings now. It would do so at the first query, and raise what is wrong with them."""
     java_session(spark).sessionState()

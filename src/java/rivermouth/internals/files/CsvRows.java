@@ -65,7 +65,7 @@ public final class CsvRows implements Serializable {
      * Of a binary column with the contents of files: an array, a struct for each row. {@code texts} has a text or null
      * for each column; {@code others} is a JSON object from JSON pointers to the fields that are no column, or null;
      * {@code corrupt} is the text of a row that cannot be taken apart, or null; {@code uneven} says whether it has more
-     * or fewer fields than the header.
+     * or fewer fields than the header, or without one than the columns by position.
      */
     public Column of(String column) {
         StructField[] fields = {
@@ -190,19 +190,35 @@ public final class CsvRows implements Serializable {
     /** Which column each field of a file is. */
     private final class Header {
         private final List<String> names;
+        private final Map<String, Integer> known = new HashMap<>();
         private final int[] places;
+        private final boolean inHeader;
+        private final int width;
 
         Header(String[] tokens, boolean inHeader) {
             names = fieldNames(tokens, inHeader);
-            places = new int[names.size()];
-            Map<String, Integer> known = new HashMap<>();
+            this.inHeader = inHeader;
+            // By position, a file without a header has as many fields as there are columns.
+            width = named || inHeader ? names.size() : columns.size();
             for (int place = 0; place < columns.size(); place++) {
                 known.putIfAbsent(key(columns.get(place)), place);
             }
-            for (int place = 0; place < places.length; place++) {
-                int byPosition = place < columns.size() ? place : -1;
-                places[place] = named ? known.getOrDefault(key(names.get(place)), -1) : byPosition;
+            places = names.stream().mapToInt(each -> known.getOrDefault(key(each), -1)).toArray();
+        }
+
+        /** The column of a field; -1 where there is none. Rows may be longer than the header or the first row. */
+        private int column(int place) {
+            if (!named) {
+                return place < columns.size() ? place : -1;
             }
+            if (place < places.length) {
+                return places[place];
+            }
+            return inHeader ? -1 : known.getOrDefault(key(name(place)), -1);
+        }
+
+        private String name(int place) {
+            return place < names.size() ? names.get(place) : "_c" + place;
         }
 
         private String key(String name) {
@@ -217,14 +233,14 @@ public final class CsvRows implements Serializable {
                 if (each == null || each.equals(read().nullValue())) {
                     continue;
                 }
-                int column = place < places.length ? places[place] : -1;
+                int column = column(place);
                 if (column >= 0 && texts[column] == null) {
                     texts[column] = UTF8String.fromString(each);
                 } else {
-                    others.put(place < names.size() ? names.get(place) : "_c" + place, each);
+                    others.put(name(place), each);
                 }
             }
-            return CsvRows.row(texts, json(others), null, tokens.length != names.size());
+            return CsvRows.row(texts, json(others), null, tokens.length != width);
         }
     }
 

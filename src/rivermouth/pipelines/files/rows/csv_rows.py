@@ -12,6 +12,7 @@ from rivermouth.decoding.jvm import jvm_classes
 from rivermouth.decoding.text import text_types
 from rivermouth.pipelines.files.plan import FILE
 from rivermouth.pipelines.files.rows import rescue
+from rivermouth.pipelines.files.rows.folders import with_folders
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,7 +58,8 @@ def rows(texts: DataFrame, plan: Plan) -> DataFrame:
     told = rescue.joined(f"{_ROW}.others", rescue.misfits(typed))
     pointers = f"CASE WHEN {corrupt} THEN {whole} ELSE {told} END"
     checked = rescue.new_columns(rescue.malformed(split, plan, broken), plan, pointers)
-    return rescue.with_text(checked, plan, pointers).selectExpr(*plan.selected(done, rescue.RESCUED, f"{_ROW}.corrupt"))
+    told_in = rescue.with_text(with_folders(checked, plan), plan, pointers, done)
+    return told_in.selectExpr(*plan.selected(done, rescue.RESCUED, f"{_ROW}.corrupt"))
 
 
 def exploded(texts: DataFrame, options: FileOptions, columns: Sequence[str], *, named: bool) -> DataFrame:

@@ -10,6 +10,7 @@ from rivermouth.decoding.json.json_decode import JsonDecoding
 from rivermouth.decoding.times.json_times import TimeForms
 from rivermouth.pipelines.files.plan import FILE
 from rivermouth.pipelines.files.rows import rescue
+from rivermouth.pipelines.files.rows.folders import with_folders
 from rivermouth.schemas import column_types
 from rivermouth.spec import Evolution
 
@@ -51,10 +52,10 @@ def rows(texts: DataFrame, plan: Plan) -> DataFrame:
     whole = "CAST(NULL AS STRING)" if plan.has_corrupt else f"to_json(named_struct('/_corrupt_record', {text}))"
     pointers = f"CASE WHEN {names.DECODED} THEN {names.DATA}.{column_types.RESCUED} ELSE {whole} END"
     checked = rescue.new_columns(rescue.malformed(judged, plan, f"NOT {names.DECODED}"), plan, pointers)
-    told = rescue.with_text(checked, plan, pointers)
     columns = {each.name: f"{names.DATA}.{names.quoted(each.name)}" for each in schema.fields}
     if columns and plan.options.mode == "PERMISSIVE":
         columns = {name: f"CASE WHEN {names.DECODED} THEN {sql} END" for name, sql in columns.items()}
+    told = rescue.with_text(with_folders(checked, plan), plan, pointers, columns)
     return told.selectExpr(*plan.selected(columns, rescue.RESCUED, corrupt))
 
 

@@ -21,23 +21,33 @@ RESCUED: Final = "__rescued_text"
 _PATH_SETTING: Final = "spark.databricks.sql.rescuedDataColumn.filePath.enabled"
 
 
-def with_text(rows: DataFrame, plan: Plan, pointers: str) -> DataFrame:
+def with_text(rows: DataFrame, plan: Plan, pointers: str, columns: dict[str, str] | None = None) -> DataFrame:
     """Rows with the text of the rescued data column, where there is one.
 
     Args:
-        rows: Have ``__file``.
+        rows: Have ``__file``, and ``__folders`` if folders can make columns.
         plan: Of the source.
         pointers: SQL of a JSON object from JSON pointers to what is rescued, or null.
+        columns: By name, SQL of the columns that are read from the contents.
     """
     if plan.options.rescued is None:
         return rows
     spark = rows.sparkSession
     told = spark.conf.get(_PATH_SETTING, "true") or "true"
     file = FILE if told.lower() == "true" else "CAST(NULL AS STRING)"
-    if plan.partitions.fields:
-        pointers = joined(pointers, misfits(plan.partition_values()))
+    if plan.of_folders.fields:
+        pointers = joined(pointers, misfits({**plan.partition_values(), **_of_folders(plan, columns or {})}))
     text = jvm_classes.made(spark, "internals.files.Rescued").of(pointers, file)
     return rows.withColumn(RESCUED, ClassicColumn(text))
+
+
+def _of_folders(plan: Plan, columns: dict[str, str]) -> dict[str, tuple[str, str]]:
+    """As for ``misfits``, what folders make columns of: a text that does not fit, else another value in the file."""
+    found = {}
+    for name, (text, value) in plan.optional_values().items():
+        other = f"WHEN {value} <> {columns[name]} THEN CAST({columns[name]} AS STRING)"
+        found[name] = (f"CASE WHEN {value} IS NULL THEN {text} {other} END", "CAST(NULL AS STRING)")
+    return found
 
 
 def joined(first: str, second: str) -> str:

@@ -14,6 +14,7 @@ from rivermouth.pipelines.files import failures, schemas
 from rivermouth.pipelines.files.known_options import FIXED
 from rivermouth.pipelines.files.plan import FILE
 from rivermouth.pipelines.files.rows import rescue
+from rivermouth.pipelines.files.rows.folders import with_folders
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -32,14 +33,14 @@ def rows(read: DataFrame, plan: Plan, rescued: T.StructType) -> DataFrame:
         plan: Of the source.
         rescued: Columns that files have and the schema does not.
     """
-    filed = read.selectExpr("*", f"_metadata.file_path AS {FILE}")
+    filed = with_folders(read.selectExpr("*", f"_metadata.file_path AS {FILE}"), plan)
     columns = {each.name: names.quoted(each.name) for each in plan.in_files.fields}
     if plan.options.format in FIXED:
         return filed.selectExpr(*plan.selected(columns, None, "CAST(NULL AS STRING)"))
     checked = _checked(filed, plan, rescued)
     pairs = ", ".join(f"{names.quoted(each.name)} AS {names.quoted('/' + each.name)}" for each in rescued.fields)
     pointers = f"nullif(to_json(struct({pairs})), '{{}}')" if pairs else "CAST(NULL AS STRING)"
-    told = rescue.with_text(checked, plan, pointers)
+    told = rescue.with_text(checked, plan, pointers, columns)
     return told.selectExpr(*plan.selected(columns, rescue.RESCUED, "CAST(NULL AS STRING)"))
 
 

@@ -9,6 +9,7 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 from rivermouth import names
 from rivermouth.pipelines.files.plan import FILE
 from rivermouth.pipelines.files.rows import csv_rows, rescue
+from rivermouth.pipelines.files.rows.folders import with_folders
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -55,7 +56,8 @@ def rows(read: DataFrame, plan: Plan) -> DataFrame:
     broken = f"({CORRUPT} IS NOT NULL)"
     pointers = f"CASE WHEN {broken} THEN {whole} ELSE {told} END"
     checked = rescue.new_columns(rescue.malformed(filed, plan, broken), plan, pointers)
-    return rescue.with_text(checked, plan, pointers).selectExpr(*plan.selected(columns, rescue.RESCUED, CORRUPT))
+    told_in = rescue.with_text(with_folders(checked, plan), plan, pointers, columns)
+    return told_in.selectExpr(*plan.selected(columns, rescue.RESCUED, CORRUPT))
 
 
 def _is_nested(field: T.StructField) -> bool:

@@ -44,7 +44,7 @@ def context_of(
         dead_letters=RowDeadLetters(files, places.dead_letters, dataset=shown),
         held_letters=HeldLetters(files, places.table),
         source_files=SourceFiles(files, places.table),
-        expectations=node.expectations,
+        expectations=(*node.expectations, *flow.not_null),
         listener=listener,
         step=step,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rivermouth.domain.query.query_entry import NO_COUNTS, QueryCounts
@@ -16,7 +16,7 @@ from rivermouth.engine.query.refresh import refresh
 from rivermouth.engine.query.streaming import run_batch, run_query
 from rivermouth.engine.query.update_batch import UpdateBatch
 from rivermouth.errors import RefreshNotIncremental
-from rivermouth.pipelines.running.declared_columns import sequence_type
+from rivermouth.pipelines.running.declared_columns import computed_names, sequence_type
 from rivermouth.pipelines.running.flows import sinks
 from rivermouth.pipelines.running.flows.flow_runs import context_of, evaluated_flow, opened
 from rivermouth.pipelines.running.flows.snapshots import run_snapshots
@@ -24,6 +24,7 @@ from rivermouth.pipelines.running.flows.static_tables import named_if_missing, s
 from rivermouth.pipelines.running.flows.views import view_of
 from rivermouth.pipelines.running.output_modes import output_mode
 from rivermouth.pipelines.running.reads import in_own_session
+from rivermouth.pipelines.settings.known_settings import REMEMBER, setting_of
 from rivermouth.ports.spark.local_frames import no_rows
 from rivermouth.schemas.column_types import nullable_columns
 
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from rivermouth.pipelines.graph import FlowNode, Input, Node
     from rivermouth.pipelines.running.load import Loaded
     from rivermouth.pipelines.running.reads import Evaluated
-
-TOMBSTONES = "pipelines.cdc.tombstonegcthresholdinseconds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +85,7 @@ def refresh_node(
     workspace, context = loaded.workspace, context_of(loaded, node, flow, hooks.listener, hooks.step)
     workspace.activate()
     if flow.kind == "auto_cdc_from_snapshot":
-        return Done(run_snapshots(loaded, node, flow, context))
+        return Done(run_snapshots(loaded, node, flow, context, hooks.stopping))
     evaluated = evaluated_flow(loaded, node, flow)
     if node.kind == "sink":
         work = sinks.SinkWork(loaded, node, flow, evaluated, context, hooks.stopping, interval_s)
@@ -122,23 +121,21 @@ def _batch(loaded: Loaded, node: Node, flow: FlowNode, evaluated: Evaluated, run
         return UpdateBatch(flow.keys)
     if flow.cdc is None:
         return query_batch.process
-    return auto_cdc.CdcBatch(
-        auto_cdc.open_target(
-            loaded.workspace.session,
-            run,
-            flow.cdc,
-            sequence_type(flow.cdc, evaluated.frame),
-            remember_s=remembers_s(loaded, node),
-        )
+    target = auto_cdc.open_target(
+        loaded.workspace.session,
+        run,
+        flow.cdc,
+        sequence_type(flow.cdc, evaluated.frame),
+        remember_s=remembers_s(loaded, node),
     )
+    return auto_cdc.CdcBatch(replace(target, computed=computed_names(node.columns)))
 
 
 def remembers_s(loaded: Loaded, node: Node) -> float:
     """How long the deleted keys of a target are remembered."""
-    properties = {} if node.dataset is None else {k.lower(): v for k, v in node.dataset.properties.items()}
-    conf = {key.lower(): value for key, value in loaded.pipeline.configuration.items()}
-    said = properties.get(TOMBSTONES) or conf.get(TOMBSTONES)
-    return float(said) if said else auto_cdc.REMEMBER_S
+    properties = {} if node.dataset is None else node.dataset.properties
+    text = setting_of(properties, REMEMBER) or setting_of(loaded.pipeline.configuration, REMEMBER)
+    return float(text) if text else auto_cdc.REMEMBER_S
 
 
 def _view(loaded: Loaded, node: Node, evaluated: Evaluated, run: QueryRun) -> Done:

@@ -12,14 +12,22 @@ from rivermouth import names
 from rivermouth.domain.query.query_entry import QueryCounts
 from rivermouth.engine.query import auto_cdc, query_batch
 from rivermouth.engine.query.streaming import run_batch
-from rivermouth.errors import SnapshotInvalid
+from rivermouth.errors import SnapshotInvalid, SnapshotVersionInvalid
 from rivermouth.pipelines.running.declared_columns import with_computed
 from rivermouth.pipelines.running.flows.flow_runs import opened
 from rivermouth.pipelines.running.reads import in_own_session
-from rivermouth.pipelines.session.snapshot_functions import VERSION_TYPES, is_versioned, takes_version, version_text
+from rivermouth.pipelines.session.snapshot_functions import (
+    VERSION_TYPES,
+    follows,
+    is_versioned,
+    takes_version,
+    version_text,
+)
 from rivermouth.pipelines.spec import PythonQuery
 
 if TYPE_CHECKING:
+    import threading
+
     from pyspark.sql import DataFrame
 
     from rivermouth.engine.query.query_run import QueryContext, QueryRun
@@ -27,11 +35,21 @@ if TYPE_CHECKING:
     from rivermouth.pipelines.running.load import Loaded
 
 
-def run_snapshots(loaded: Loaded, node: Node, flow: FlowNode, context: QueryContext) -> QueryCounts:
+def run_snapshots(
+    loaded: Loaded, node: Node, flow: FlowNode, context: QueryContext, stopping: threading.Event
+) -> QueryCounts:
     """Merges the snapshots that are new; where a function gives them, one after the other until there is none.
+
+    Args:
+        loaded: The pipeline.
+        node: The target.
+        flow: The flow.
+        context: What is fixed of it.
+        stopping: Set when no further snapshot is to be merged.
 
     Raises:
         SnapshotInvalid: The function returned something else than a frame and its version.
+        SnapshotVersionInvalid: The version does not follow the newest one.
         RivermouthError: The typed reason why a snapshot could not be merged.
     """
     counts, query = QueryCounts(), flow.query
@@ -45,14 +63,14 @@ def run_snapshots(loaded: Loaded, node: Node, flow: FlowNode, context: QueryCont
         return run.counts
     nothing = loaded.workspace.session.range(0)
     query_batch.complete_held(nothing.sparkSession, opened(loaded, context, nothing))
-    while True:
+    while not stopping.is_set():
         found: list[Any] = []
         newest = _newest(loaded, context)
 
         def next_frame(newest: Any = newest, found: list[Any] = found) -> Any:
             found.append(query.function(newest))  # type: ignore[call-arg]
             # An empty frame where there is none, so that the workspace has one to look at.
-            return nothing if found[0] is None else _checked(found[0], flow)[0]
+            return nothing if found[0] is None else _checked(found[0], newest, flow)[0]
 
         evaluated = loaded.workspace.evaluate(PythonQuery(next_frame, query.conf, query.use), context.dataset, flow.at)
         if found[0] is None:
@@ -62,12 +80,22 @@ def run_snapshots(loaded: Loaded, node: Node, flow: FlowNode, context: QueryCont
         run = opened(loaded, context, frame)
         _merge(flow, run, with_computed(frame, node.columns), found[0][1])
         counts += run.counts
+    return counts
 
 
-def _checked(found: Any, flow: FlowNode) -> tuple[DataFrame, Any]:
+def _checked(found: Any, newest: Any, flow: FlowNode) -> tuple[DataFrame, Any]:
     if not is_versioned(found):
         raise SnapshotInvalid(at=str(flow.at), flow=flow.name)
     pair: tuple[DataFrame, Any] = found
+    if newest is not None and not follows(pair[1], newest):
+        raise SnapshotVersionInvalid(
+            at=str(flow.at),
+            flow=flow.name,
+            version=version_text(pair[1]),
+            kind=type(pair[1]).__name__,
+            newest=version_text(newest),
+            newest_kind=type(newest).__name__,
+        )
     return pair
 
 

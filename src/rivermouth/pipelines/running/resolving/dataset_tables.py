@@ -17,12 +17,12 @@ from rivermouth.engine.query.query_table import (
     prepare,
     prepare_layout,
 )
-from rivermouth.errors import TablePartitionsChanged, TableSchemaChanged
+from rivermouth.errors import CdcTargetChanged, TablePartitionsChanged, TableSchemaChanged
 from rivermouth.pipelines.session.table_properties import stored
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.query_ledger import QueryLedger
 from rivermouth.ports.delta.stand_in import create_stand_in
-from rivermouth.ports.internals.delta_snapshot import TableState, table_state
+from rivermouth.ports.internals.delta_snapshot import TableState, newest_rows, table_state
 from rivermouth.schemas.column_types import nullable_columns
 
 if TYPE_CHECKING:
@@ -85,7 +85,8 @@ class DatasetTables:
         """The node with a table that can be read: its own, or an empty one in its place.
 
         Raises:
-            TableSchemaChanged, TablePartitionsChanged: The table does not fit its definition, and keeps its rows.
+            TableSchemaChanged, TablePartitionsChanged, CdcTargetChanged: The table does not fit its definition, and
+                keeps its rows.
         """
         session, files, table = self._session, self._workspace.files_of_lake, self.table_of(node)
         with self._workspace.errors(dataset.at, table.dataset):
@@ -105,8 +106,8 @@ class DatasetTables:
             elif state is not None:
                 changes(state, table)
                 return node
-        except (TableSchemaChanged, TablePartitionsChanged):
-            if clears or has_never_had_rows(files, table.location):
+        except (TableSchemaChanged, TablePartitionsChanged, CdcTargetChanged):
+            if clears or has_never_had_rows(files, table.location) or self._is_emptied(node, table):
                 self.misfits[node.name] = table
             elif computes and self._was_computed(node):
                 self.to_redefine[node.name] = table
@@ -114,16 +115,26 @@ class DatasetTables:
                 raise
         return self._with_stand_in(node, table)
 
+    def _is_emptied(self, node: Node, table: QueryTable) -> bool:
+        """Whether the table of an AUTO CDC target has no rows, nor is an order of changes kept for it."""
+        if table.cdc is None or self._ledger(node).has_batches():
+            return False
+        return newest_rows(self._session, table.location).isEmpty()
+
     def _is_computed(self, node: Node, dataset: Dataset) -> bool:
         return node.kind == "materialized_view" and self._rewrites.computes(node.name, dataset)
 
     def _was_computed(self, node: Node) -> bool:
         """Whether the rows of a table are those of its view, and not those of another flow or of somebody else."""
-        places = self._workspace.pipeline.flow_places(node.name, node.flows[0].name, node.dataset)
-        ledger = QueryLedger(self._workspace.files_of_lake, places.table, places.side_file, flow=node.flows[0].name)
+        ledger = self._ledger(node)
         # To have it computed again is no change of what its rows are.
         kinds = [entry.kind for entry, _ in ledger.entries(_MOST_RESETS) if entry.kind != "reset"]
         return (kinds[0] if kinds else ledger.position(self._session).entry.kind) in ("refresh", "cleared")
+
+    def _ledger(self, node: Node) -> QueryLedger:
+        flow = node.flows[0].name
+        places = self._workspace.pipeline.flow_places(node.name, flow, node.dataset)
+        return QueryLedger(self._workspace.files_of_lake, places.table, places.side_file, flow=flow)
 
     def _with_stand_in(self, node: Node, table: QueryTable) -> Node:
         # A number, because a name may have characters that no folder can have.
@@ -186,6 +197,7 @@ class DatasetTables:
     def table_of(self, node: Node) -> QueryTable:
         """How the table of a node is made."""
         dataset: Any = node.dataset
+        cdc = next((each.cdc for each in node.flows if each.cdc is not None), None)
         return QueryTable(
             dataset=self._workspace.names.shown(node.name),
             location=node.location or "",
@@ -195,5 +207,6 @@ class DatasetTables:
             properties=stored(dataset.properties),
             comment=dataset.comment,
             at=str(dataset.at),
-            keyed=any(each.cdc is not None for each in node.flows),
+            keyed=cdc is not None,
+            cdc=cdc,
         )

@@ -40,6 +40,7 @@ from rivermouth.pipelines.running.output_modes import (
 )
 from rivermouth.pipelines.running.reads import Evaluated, each_once, read_by
 from rivermouth.pipelines.running.resolving.dataset_tables import DatasetTables, Rewrites
+from rivermouth.pipelines.running.resolving.not_null import with_not_null
 from rivermouth.pipelines.session import lake_tables
 from rivermouth.pipelines.session.dataset_conditions import with_conditions
 from rivermouth.pipelines.session.snapshot_functions import VERSION_TYPES, is_versioned, takes_version
@@ -225,7 +226,7 @@ class Resolver:
         """The columns that a flow brings to its table."""
         if flow.cdc is None:
             return frame.schema
-        check_columns(flow, flow.cdc, frame.columns)
+        check_columns(flow, flow.cdc, frame.schema)
         with self.workspace.errors(flow.at, flow.name):
             kind = self._versions.get(flow.name) or sequence_type(flow.cdc, frame)
             return target_columns(frame.schema, flow.cdc, kind)
@@ -296,6 +297,7 @@ class Resolver:
             with self.workspace.errors(flow.at, self.workspace.names.shown(name)):
                 check_table_mode(flow, frame, is_alone=len(flows) == 1)
         dataset = with_conditions(dataset, frames)
+        flows = with_not_null(dataset, columns, flows, frames)
         node = Node(name, kind, dataset, None, *_with_inputs(flows, found), columns, location)
         return node if columns is None else self.tables.placed(node, dataset)
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final, Literal
 
 from rivermouth.errors.pipeline_sql import SqlInvalid
 from rivermouth.pipelines.spec import AutoCdc, SourceLine
 from rivermouth.pipelines.sql.constants import closing
 from rivermouth.pipelines.sql.definitions.cursor import Cursor, near
+from rivermouth.pipelines.sql.tokens import line_of
 
+_WHOLE: Final = "SELECT * FROM "
 _CLAUSES: Final = (
     ("KEYS",),
     ("IGNORE", "NULL", "UPDATES"),
@@ -42,9 +45,7 @@ def read_cdc(cursor: Cursor) -> tuple[str, SourceLine, AutoCdc]:
         SqlInvalid: It is not written as SQL wants it.
         SqlNotSupported: A clause would change the result and is not supported.
     """
-    line = cursor.line
-    source = _until_clause(cursor, "the table with the changes")
-    text = _select(cursor, *source)
+    text, line, end = _select(cursor, *_until_clause(cursor, "the table with the changes"))
     values: dict[str, Any] = {}
     while not cursor.ended:
         clause = next((each for each in _CLAUSES if cursor.sees(*each)), None)
@@ -55,8 +56,9 @@ def read_cdc(cursor: Cursor) -> tuple[str, SourceLine, AutoCdc]:
             raise cursor.not_supported("SYSTEM SEQUENCE BY", "use SEQUENCE BY alone, with STORED AS SCD TYPE 2")
         cursor.i += len(clause)
         if clause == ("WHERE",):
-            condition = cursor.filled(*_until_clause(cursor, "a condition"))
-            text = f"SELECT * FROM ({text}\n) WHERE {condition}"  # noqa: S608 - the user's own text
+            condition = _until_clause(cursor, "a condition")
+            text = f"{_WHOLE}({text}){_where(cursor, end, condition[0])}{cursor.filled(*condition)}"
+            line, end = replace(line, before=line.before - len(f"{_WHOLE}(")), cursor.found[condition[1] - 1].end
             continue
         value = _value(cursor, clause)
         if value.keys() & values.keys():
@@ -68,12 +70,35 @@ def read_cdc(cursor: Cursor) -> tuple[str, SourceLine, AutoCdc]:
     return text, line, AutoCdc(**values)
 
 
-def _select(cursor: Cursor, start: int, end: int) -> str:
-    """The changes as a SELECT: a subquery without its parentheses, or all of a table."""
+def _select(cursor: Cursor, start: int, end: int) -> tuple[str, SourceLine, int]:
+    """The changes as a SELECT, a subquery without its parentheses, or all of a table.
+
+    Returns:
+        Its text, the line where it begins, and the character of the file at which it ends.
+    """
     is_subquery = cursor.found[start].text == "(" and closing(cursor.found, start) == end - 1
     if is_subquery and cursor.found[start + 1].word in ("SELECT", "WITH", "FROM"):
-        return cursor.raw(start + 1, end - 1)
-    return f"SELECT * FROM {cursor.raw(start, end)}"  # noqa: S608 - the user's own text
+        start, end, before = start + 1, end - 1, ""
+    else:
+        before = _WHOLE
+    line = line_of(cursor.text, cursor.found[start].start, cursor.at)
+    text = f"{before}{cursor.raw(start, end)}"
+    return text, replace(line, before=line.before - len(before)), cursor.found[end - 1].end
+
+
+def _where(cursor: Cursor, end: int, condition: int) -> str:
+    """WHERE between a query and a condition, which is as far behind its end as in the file.
+
+    Args:
+        cursor: The statement.
+        end: The character of the file at which the query ends.
+        condition: The first token of the condition.
+    """
+    between = cursor.text[end : cursor.found[condition].start]
+    lines, last = between.count("\n"), len(between) - between.rfind("\n") - 1
+    if lines and last < len("WHERE "):
+        return " WHERE" + "\n" * lines + " " * last
+    return "\n" * lines + "WHERE ".rjust(last if lines else last - len(")"))
 
 
 def _until_clause(cursor: Cursor, what: str) -> tuple[int, int]:
@@ -118,6 +143,8 @@ def _value(cursor: Cursor, clause: tuple[str, ...]) -> dict[str, Any]:
         case ("APPLY", *_):
             return {"apply_as_truncates": cursor.filled(*_until_clause(cursor, "a condition"))}
         case ("SEQUENCE", *_):
+            if cursor.sees_parameter:  # the name of a column: a constant would be no order
+                return {"sequence_by": cursor.name("a column")}
             return {"sequence_by": cursor.filled(*_until_clause(cursor, "a column"))}
         case ("COLUMNS", "TO", _):
             return {"columns_to_update": cursor.name("the name of a column")}
@@ -132,7 +159,8 @@ def _value(cursor: Cursor, clause: tuple[str, ...]) -> dict[str, Any]:
 def _ignored_nulls(cursor: Cursor) -> dict[str, Any]:
     if not cursor.takes("ON"):
         return {"ignore_null_updates": True}
-    return _chosen(cursor, "ignore_null_updates_columns", "ignore_null_updates_except_columns")
+    found = _chosen(cursor, "ignore_null_updates_columns", "ignore_null_updates_except_columns")
+    return found if any(found.values()) else {"ignore_null_updates": True}  # ON *
 
 
 def _chosen(cursor: Cursor, chosen: str, excepted: str) -> dict[str, tuple[str, ...]]:

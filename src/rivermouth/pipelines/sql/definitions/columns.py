@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Final
 
 from rivermouth.pipelines.spec import Expectation, ExpectationAction, SourceLine
 from rivermouth.pipelines.sql.constants import closing
-from rivermouth.pipelines.sql.definitions.cursor import Cursor, name_of
-from rivermouth.pipelines.sql.tokens import quoted_string, tokens
+from rivermouth.pipelines.sql.definitions.cursor import Cursor
+from rivermouth.pipelines.sql.tokens import quoted_name, quoted_string, tokens
 
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+"""Names of columns that Spark takes without backquotes."""
 _AFTER_TYPE: Final = frozenset(
     [
         "NOT",
@@ -29,7 +32,9 @@ _AFTER_TYPE: Final = frozenset(
     ]
 )
 _OPTIONS: Final = ("COMMENT", "NOT NULL", "DEFAULT", "GENERATED", "CONSTRAINT")
+_OF_TYPED: Final = ("NOT", "DEFAULT", "GENERATED")
 _KINDS: Final = ("EXPECT", "PRIMARY", "FOREIGN", "CHECK", "UNIQUE")
+_AFTER_KEY: Final = (",", "COMMENT", "CONSTRAINT", "MASK", "GENERATED", "DEFAULT")
 _ACTIONS: Final[dict[tuple[str, ...], ExpectationAction]] = {
     ("DROP", "ROW"): "drop",
     ("FAIL", "UPDATE"): "fail",
@@ -48,6 +53,7 @@ class Column:
         default: SQL of the value of rows that bring none.
         generated: SQL of the value that it always has.
         comment: A comment.
+        token: The number of the token that is its name.
     """
 
     name: str
@@ -56,6 +62,12 @@ class Column:
     default: str | None = None
     generated: str | None = None
     comment: str | None = None
+    token: int = field(default=0, compare=False)
+
+    @property
+    def written(self) -> str:
+        """Its name in SQL."""
+        return self.name if _PLAIN.fullmatch(self.name) else quoted_name(self.name)
 
     @property
     def ddl(self) -> str:
@@ -72,7 +84,7 @@ class Column:
     def _ddl(self, *more: str) -> str:
         not_null = "NOT NULL" if self.not_null else ""
         comment = f"COMMENT {quoted_string(self.comment)}" if self.comment is not None else ""
-        pieces = (name_of([self.name]), self.type, not_null, *more, comment)
+        pieces = (self.written, self.type, not_null, *more, comment)
         return " ".join(piece for piece in pieces if piece)
 
 
@@ -120,7 +132,8 @@ def read_columns(cursor: Cursor) -> ColumnList:
             cursor.needs(",")
     typed = [bool(column.type) for column in result.columns]
     if any(typed) and not all(typed):
-        name = next(column.name for column in result.columns if not column.type)
+        column = next(column for column in result.columns if not column.type)
+        cursor.i, name = column.token, column.written
         raise cursor.invalid(f"the column {name} has no type, and others have one", f"write {name} STRING")
     return result
 
@@ -134,11 +147,15 @@ def _is_constraint(cursor: Cursor) -> bool:
 def _column(cursor: Cursor, result: ColumnList) -> Column:
     if not cursor.token().is_name:
         raise cursor.unexpected("the name of a column")
-    column, line = Column(cursor.token().value), cursor.line
+    column, line = Column(cursor.token().value, token=cursor.i), cursor.line
     cursor.i += 1
     cursor.takes(":")
     column.type = _type(cursor)
     while not cursor.ended and cursor.word() != ",":
+        if not column.type and cursor.word() in _OF_TYPED:
+            option = "NOT NULL" if cursor.word() == "NOT" else cursor.word()
+            detail = f"the column {column.written} has no type, and {option} needs one"
+            raise cursor.invalid(detail, f"write {column.written} STRING {option}")
         _column_option(cursor, column, result)
     if column.comment and not column.type:
         cursor.note(f"the comment of the column {column.name} is not kept, because the column has no type", line)
@@ -149,14 +166,14 @@ def _type(cursor: Cursor) -> str:
     start, depth = cursor.i, 0
     while not cursor.ended and (depth > 0 or cursor.word() not in _AFTER_TYPE):
         depth += {"<": 1, ">": -1}.get(cursor.word(), 0)
-        if cursor.token().is_string:
+        if cursor.token().is_string and depth == 0:
             cursor.i -= 1
             raise cursor.unexpected(*_OPTIONS)
         if cursor.word() == "(":
             cursor.parenthesis()
         else:
             cursor.i += 1
-    return cursor.filled(start, cursor.i)
+    return cursor.filled(start, cursor.i, has_markers=False)
 
 
 def _column_option(cursor: Cursor, column: Column, result: ColumnList) -> None:
@@ -217,7 +234,7 @@ def _constraint(cursor: Cursor, result: ColumnList) -> None:
         raise cursor.unexpected("EXPECT", "PRIMARY KEY", "FOREIGN KEY")
     kind = {"PRIMARY": "PRIMARY KEY", "FOREIGN": "FOREIGN KEY"}.get(cursor.word(), cursor.word())
     cursor.note(f"{kind} is information only: nothing enforces it", line)
-    while not cursor.ended and cursor.word() not in (",", "COMMENT", "CONSTRAINT", "MASK"):
+    while not cursor.ended and cursor.word() not in _AFTER_KEY and not cursor.sees("NOT", "NULL"):
         if cursor.word() == "(":
             cursor.parenthesis()
         else:

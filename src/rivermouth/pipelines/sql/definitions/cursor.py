@@ -11,7 +11,8 @@ from typing import Final
 from rivermouth.errors.pipeline_sql import SqlInvalid, SqlNotSupported
 from rivermouth.pipelines.spec import SourceLine
 from rivermouth.pipelines.sql.constants import Expressions, closing
-from rivermouth.pipelines.sql.parameters import is_marker, parameter, with_variables
+from rivermouth.pipelines.sql.edits import edited
+from rivermouth.pipelines.sql.parameters import is_marker, markers, parameter, variables, with_variables
 from rivermouth.pipelines.sql.tokens import Token, line_of, place, quoted_name, tokens
 
 MODIFIERS: Final = frozenset(
@@ -22,6 +23,7 @@ NOUNS: Final = ("TABLE", "VIEW", "FLOW", "SINK")
 """What CREATE creates."""
 
 _END: Final = Token("symbol", "", 0, 0)
+_VALUE: Final = SourceLine("<parameter>", 1)
 _PLAIN: Final = re.compile(r"[\w$-]+")
 
 
@@ -34,6 +36,11 @@ def near(word: str, known: Iterable[str]) -> str | None:
 def name_of(parts: Iterable[str]) -> str:
     """A name of several parts as text; parts that are no words are in backquotes."""
     return ".".join(part if _PLAIN.fullmatch(part) else quoted_name(part) for part in parts)
+
+
+def _split(name: str) -> list[str]:
+    """The parts of a name whose text is the value of a parameter."""
+    return [each.value for each in tokens(name, _VALUE) if each.text != "."] if "`" in name else name.split(".")
 
 
 @dataclass(slots=True)
@@ -141,14 +148,11 @@ class Cursor:
         if self.sees("IDENTIFIER", "("):
             return self._identifier()
         if is_marker(self.found, self.i):
-            token = self.token(1)
-            at = place(self.text, token.start, self.at)
-            self.i += 2
-            return tuple(parameter(token.text, self.params, f":{token.text}", at).split("."))
+            return tuple(self._parameter().split("."))
         found: list[str] = []
         while self.token().is_name:
             token = self.token()
-            found.append(self._value(token))
+            found += _split(self._value(token)) if token.kind == "word" else [self._value(token)]
             self.i += 1
             if not (self.token().text == "." and self.token(1).is_name):
                 return tuple(found)
@@ -165,6 +169,18 @@ class Cursor:
         filled = with_variables(self.text, self.params, self.at, start=token.start, end=token.end)
         return Token(token.kind, filled, token.start, token.end).value
 
+    @property
+    def sees_parameter(self) -> bool:
+        """Whether ``:name`` is next, where a string could be."""
+        after = self.token(1)
+        return self.word() == ":" and after.kind == "word" and after.start == self.token().end
+
+    def _parameter(self) -> str:
+        token = self.token(1)
+        at = place(self.text, token.start, self.at)
+        self.i += 2
+        return parameter(token.text, self.params, f":{token.text}", at)
+
     def _identifier(self) -> tuple[str, ...]:
         close = closing(self.found, self.i + 1)
         read = Expressions(self.text, self.at, self.found, self.params)
@@ -173,17 +189,20 @@ class Cursor:
         return tuple(each.value for each in tokens(name, self.at) if each.text != ".")
 
     def string(self) -> str:
-        """Reads the literal of a string, or several that follow each other.
+        """Reads the literal of a string or ``:name``, or several that follow each other.
 
         Raises:
             SqlInvalid: No string is next.
+            SqlParameterUnknown: A parameter has no value.
         """
-        if not self.token().is_string:
+        if not self.token().is_string and not self.sees_parameter:
             raise self.unexpected("a string in quotes")
         found = []
-        while self.token().is_string:
-            token = self.token()
-            found.append(self._value(token))
+        while self.token().is_string or self.sees_parameter:
+            if self.sees_parameter:
+                found.append(self._parameter())
+                continue
+            found.append(self._value(self.token()))
             self.i += 1
         return "".join(found)
 
@@ -206,12 +225,15 @@ class Cursor:
         """The text of the tokens from ``start`` to before ``end``, as it is written."""
         return self.text[self.found[start].start : self.found[end - 1].end] if start < end else ""
 
-    def filled(self, start: int, end: int) -> str:
-        """The same with the values of ``${name}``."""
+    def filled(self, start: int, end: int, *, has_markers: bool = True) -> str:
+        """The same with the values of ``${name}``, and of ``:name`` as strings unless it has none of these."""
         if start >= end:
             return ""
-        span = self.found[start].start, self.found[end - 1].end
-        return with_variables(self.text, self.params, self.at, start=span[0], end=span[1])
+        low, high = self.found[start].start, self.found[end - 1].end
+        edits = variables(self.text, self.params, self.at, start=low, end=high)
+        if has_markers:
+            edits += markers(self.text, self.found[start:end], self.params, self.at)
+        return edited(self.text[low:high], [(first - low, last - low, new) for first, last, new in edits]).text
 
     def names(self, start: int, end: int) -> tuple[str, ...]:
         """The names of columns between the tokens ``start`` and ``end``, with commas between them.
@@ -222,6 +244,9 @@ class Cursor:
             SqlInvalid: Something else is there.
         """
         inner = Cursor(self.text, self.at, self.found[:end], self.params, start)
+        if "${" in self.raw(start, end):  # a value can have several names
+            text, at = self.filled(start, end, has_markers=False), line_of(self.text, self.found[start].start, self.at)
+            inner = Cursor(text, at, tokens(text, at), self.params)
         found = []
         while not inner.ended:
             parts = inner.parts("the name of a column")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from rivermouth.errors.pipeline_sql import SqlInvalid
-from rivermouth.pipelines.spec import DatasetKind, Expectation
+from rivermouth.pipelines.spec import VIEWS, DatasetKind, Expectation
 from rivermouth.pipelines.sql.definitions.columns import Column, read_columns
 from rivermouth.pipelines.sql.definitions.cursor import Cursor
 from rivermouth.pipelines.sql.tokens import quoted_name
@@ -95,6 +95,11 @@ def read_head(cursor: Cursor, kind: DatasetKind, *, private: bool) -> Head:
         inner = Cursor(cursor.text, cursor.at, cursor.found[:end], cursor.params, start, cursor.notes)
         found = read_columns(inner)
         head.columns, head.expectations = found.columns, found.expectations
+        column = next((column for column in found.columns if column.not_null), None)
+        if kind in VIEWS and column is not None:
+            inner.i, strict = column.token, column.written
+            fix = f"write CONSTRAINT {strict} EXPECT ({strict} IS NOT NULL) ON VIOLATION FAIL UPDATE"
+            raise inner.not_supported(f"NOT NULL of the column {strict} of a view", fix)
     while not cursor.ended and not begins_query(cursor):
         _clause(cursor, head)
     return head
@@ -154,7 +159,7 @@ def read_properties(cursor: Cursor) -> dict[str, str]:
         key = inner.string() if inner.token().is_string else _dotted(inner)
         if not inner.takes("="):
             inner.takes("=>")
-        if inner.token().is_string:
+        if inner.token().is_string or inner.sees_parameter:
             found[key] = inner.string()
         else:
             low = inner.i

@@ -1,0 +1,110 @@
+"""Targets of pipelines: errors of AUTO CDC flows, and of sinks outside of the tables."""
+
+from __future__ import annotations
+
+from rivermouth.errors.base import RivermouthError
+
+
+class CdcValueNull(RivermouthError):
+    """A change of an AUTO CDC flow has no key or no sequence."""
+
+    code = "CDC_VALUE_NULL"
+    what = "flow {flow}: {part} is null in {rows} of the changes for {dataset}; the batch was not written"
+    hint = "leave such changes out in the source, or drop them by an expectation on {dataset}"
+
+
+class CdcColumnUnknown(RivermouthError):
+    """An AUTO CDC flow names a column that its changes do not have."""
+
+    code = "CDC_COLUMN_UNKNOWN"
+    what = "flow {flow}: {argument} names {column}, which is no column of its source; the pipeline was not run"
+    hint = "{fix}"
+
+
+class CdcTargetChanged(RivermouthError):
+    """The flows of an AUTO CDC target have other keys or another SCD type than its table was written with."""
+
+    code = "CDC_TARGET_CHANGED"
+    what = "dataset {dataset}: its table was written as {found}, and its flows say {wanted}; nothing was written to it"
+    hint = "rivermouth run --full-refresh {dataset}, or write the keys and the SCD type of the table"
+
+
+class CdcOrderLost(RivermouthError):
+    """An AUTO CDC target has rows, and the table behind it, which has the order of the changes, is not there."""
+
+    code = "CDC_ORDER_LOST"
+    what = (
+        "flow {flow}: the table {table} has rows, and {folder}, which has the order of their changes, is not there; "
+        "the flow was not started"
+    )
+    hint = "rivermouth run --full-refresh {dataset}, or restore the folder"
+
+
+class SnapshotKeysRepeated(RivermouthError):
+    """A snapshot has several rows of one key."""
+
+    code = "SNAPSHOT_KEYS_REPEATED"
+    what = "flow {flow}: {keys} keys have several rows for {dataset} in one snapshot; the snapshot was not written"
+    hint = "leave all but one of them out in the source, or add columns that tell them apart to the keys {columns}"
+
+
+class SnapshotVersionInvalid(RivermouthError):
+    """A function of snapshots returned a version that does not follow the one that it was given."""
+
+    code = "SNAPSHOT_VERSION_INVALID"
+    what = (
+        "flow {flow}: its function returned version {version} ({kind}) after version {newest} ({newest_kind}); "
+        "the snapshot was not written"
+    )
+    hint = "return versions of one type that grow, and None where there is no newer one"
+
+
+class SnapshotInvalid(RivermouthError):
+    """A function of snapshots returned something else than a frame and its version."""
+
+    code = "SNAPSHOT_INVALID"
+    what = "flow {flow}: its function returned no frame with a version; nothing was written"
+    hint = "return (frame, version) with a version that is a number, a text, a date or a time; or None"
+
+
+class SinkPositionLost(RivermouthError):
+    """The checkpoint of a sink's flow cannot be read, and nothing else says what the sink has."""
+
+    code = "SINK_POSITION_LOST"
+    what = (
+        "flow {flow}: the checkpoint {checkpoint} is damaged: {detail}; nothing else says which rows sink {sink} has, "
+        "and the flow was not started"
+    )
+    hint = "restore the checkpoint, or send all rows again: rivermouth run --reset-checkpoint {sink}"
+
+
+class SinkColumnsInvalid(RivermouthError):
+    """A query into a sink does not have the columns that the sink needs."""
+
+    code = "SINK_COLUMNS_INVALID"
+    what = "flow {flow} into sink {sink}: its query {detail}; the pipeline was not run"
+    hint = "{fix}"
+
+
+class SinkOptionRefused(RivermouthError):
+    """An option of a sink is unknown, missing, or has a value that it cannot have."""
+
+    code = "SINK_OPTION_REFUSED"
+    what = "sink {sink}: option {option} {detail}; the pipeline was not run"
+    hint = "{fix}"
+
+
+class NotifierMissing(RivermouthError):
+    """The library that sends notifications is not installed."""
+
+    code = "NOTIFIER_MISSING"
+    what = "sink {sink}: notifications need the package apprise, which is not installed; the pipeline was not run"
+    hint = "pip install 'rivermouth[notify]'"
+
+
+class NotificationFailed(RivermouthError):
+    """A service did not take a message."""
+
+    code = "NOTIFICATION_FAILED"
+    what = "sink {sink}: {service} did not take a message; the batch will be sent again, from its beginning"
+    hint = "rivermouth run, when the service answers again"
