@@ -216,7 +216,7 @@ def apply_changes(routed: DataFrame, entry: QueryEntry, run: QueryRun, target: C
         way_columns = row_expectations.way_columns(expectations)
         rows = ready.where(in_table).drop(*way_columns)
         if target.order.snapshots:
-            _check_keys(rows, run, target.order)
+            _check_keys(rows, run, target.order.keys)
         entry = query_batch.held(routed, run, entry.counted(counts))
         ended = _merge_behind(rows, entry, run, target)
         run.context.step("write")
@@ -227,10 +227,9 @@ def apply_changes(routed: DataFrame, entry: QueryEntry, run: QueryRun, target: C
     return counts
 
 
-def _check_keys(rows: DataFrame, run: QueryRun, order: ChangeOrder) -> None:
-    groups = rows.where(f"NOT {names.TRUNCATE}").groupBy(*map(quoted, order.keys)).count()
-    if repeated := groups.where("count > 1").count():
-        context, columns = run.context, ", ".join(order.keys)
+def _check_keys(rows: DataFrame, run: QueryRun, keys: Sequence[str]) -> None:
+    if repeated := query_batch.count_repeated(rows.where(f"NOT {names.TRUNCATE}"), keys):
+        context, columns = run.context, ", ".join(keys)
         raise SnapshotKeysRepeated(flow=context.flow, dataset=context.dataset, keys=repeated, columns=columns)
 
 

@@ -165,14 +165,14 @@ def order_of(cdc: CdcSettings, columns: Sequence[str], *, snapshots: bool) -> Ch
         tracked=tracked,
         truncates=truncates(cdc) or snapshots,
         unplaced=False,
-        partial=_partial(cdc, others),
+        partial=partial_columns(cdc, others),
         listed=cdc.columns_to_update is not None,
         snapshots=snapshots,
     )
 
 
-def _partial(cdc: CdcSettings, others: Sequence[str]) -> tuple[str, ...]:
-    """The columns that keep their value where a change brings none."""
+def partial_columns(cdc: CdcSettings, others: Sequence[str]) -> tuple[str, ...]:
+    """Of these columns, which are no keys, those that keep their value where a change brings none."""
     if cdc.ignore_null_updates_columns:
         only = {name.lower() for name in cdc.ignore_null_updates_columns}
         return tuple(name for name in others if name.lower() in only)

@@ -15,6 +15,7 @@ from rivermouth.domain.query.kafka_size import kafka_size
 from rivermouth.engine.query.query_events import BatchKnown, BatchWritten
 from rivermouth.engine.query.query_table import conformed
 from rivermouth.errors import CountsDisagree, FilesOfBatchGone
+from rivermouth.names import quoted
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.delta_merge import merge
 from rivermouth.ports.internals.expressions import is_of_the_day
@@ -139,6 +140,11 @@ def report_batch(counts: QueryCounts, started: float, run: QueryRun) -> None:
     run.counts += counts
     context, seconds = run.context, time.monotonic() - started
     context.emit(BatchWritten(context.dataset, context.flow, run.entry.number, counts, seconds))
+
+
+def count_repeated(rows: DataFrame, keys: Iterable[str]) -> int:
+    """How many keys have several rows; null is a value like others."""
+    return rows.groupBy(*map(quoted, keys)).count().where("count > 1").count()
 
 
 def merge_rows(ready: DataFrame, number: int, plan: Merge, entry: QueryEntry, run: QueryRun) -> Commit:

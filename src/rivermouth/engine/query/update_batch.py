@@ -65,9 +65,7 @@ class UpdateBatch:
         query_batch.report_batch(counts, started, run)
 
     def _check_keys(self, rows: DataFrame, run: QueryRun) -> None:
-        groups = rows.groupBy(*map(quoted, self.keys)).count()
-        repeated = groups.where("count > 1").count()
-        if repeated:
+        if repeated := query_batch.count_repeated(rows, self.keys):
             context, columns = run.context, ", ".join(self.keys)
             raise UpdateKeysRepeated(flow=context.flow, dataset=context.dataset, keys=repeated, columns=columns)
 

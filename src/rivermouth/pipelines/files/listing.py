@@ -96,9 +96,10 @@ def partition_values(path: str, source: str) -> dict[str, str | None]:
     """The columns that the folders ``name=value`` of a file's address make, below the source's own path."""
     own = own_names(source)
     found: dict[str, str | None] = {}
-    for name, value in _FOLDER.findall(unquote(path)):
-        if folded(_unescaped(name)) not in own:
-            found[_unescaped(name)] = None if value == _NULL else _unescaped(value)
+    for escaped, value in _FOLDER.findall(unquote(path)):
+        name = _unescaped(escaped)
+        if folded(name) not in own:
+            found[name] = None if value == _NULL else _unescaped(value)
     return found
 
 
@@ -112,18 +113,14 @@ def _unescaped(name: str) -> str:
     return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), name)
 
 
-def partition_names(files: list[File], source: str) -> tuple[str, ...]:
+def folder_names(files: list[File], source: str) -> list[tuple[str, ...]]:
+    """The names that the folders of each file have, in their order."""
+    return [tuple(partition_values(each.path, source)) for each in files]
+
+
+def agreed(names: list[tuple[str, ...]]) -> tuple[str, ...]:
     """The names that the folders of all files have in common, in their order; none where the files differ."""
     found: dict[tuple[str, ...], tuple[str, ...]] = {}
-    for each in _names(files, source):
+    for each in names:
         found.setdefault(tuple(map(folded, each)), each)
     return found.popitem()[1] if len(found) == 1 else ()
-
-
-def any_partition_names(files: list[File], source: str) -> tuple[str, ...]:
-    """The names that the folders of any file have."""
-    return tuple({name for each in _names(files, source) for name in each})
-
-
-def _names(files: list[File], source: str) -> list[tuple[str, ...]]:
-    return [tuple(partition_values(each.path, source)) for each in files]

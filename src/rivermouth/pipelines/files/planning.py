@@ -209,7 +209,7 @@ class Planner:
 
     def _partition_names(self, files: list[listing.File]) -> tuple[str, ...]:
         found = self.options.partitions
-        return found if found is not None else listing.partition_names(files, self.path)
+        return found if found is not None else listing.agreed(listing.folder_names(files, self.path))
 
     def _partitions(self, files: list[listing.File]) -> T.StructType:
         """The columns that folders make, with their types, as hints have them."""
@@ -229,17 +229,18 @@ class Planner:
         plan = Plan(self.path, self.options, schema)
         if self.options.partitions is not None:
             return replace(plan, partitions=_columns_of(schema, self.options.partitions))
-        listed = listing.any_partition_names(files, self.path)
+        of_files = listing.folder_names(files, self.path)
+        listed = list({name for names in of_files for name in names})
         if fixed := _FIXED_SCHEMAS.get(self.options.format):
             made = schemas.without(schema, fixed.names)
             if files and (unknown := schemas.without(made, listed).names):
                 detail = f"{self.options.format} files have {', '.join(fixed.names)}, and no folder makes {unknown[0]}"
                 raise FileSchemaInvalid(at=self.site.place, setting="schema", path=self.path, detail=detail)
             return replace(plan, partitions=made)
-        agreed = _columns_of(schema, listing.partition_names(files, self.path))
+        agreed = _columns_of(schema, listing.agreed(of_files))
         names = [each.name for each in agreed if not isinstance(each.dataType, _SIMPLE)]
         if self.options.format == "csv" and not csv_rows.is_named(plan):
-            names = list(listed)
+            names = listed
         elif self.options.format in TYPED:
             names = agreed.names
         plan = replace(plan, partitions=_columns_of(schema, names))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -85,13 +85,11 @@ class QueryLedger:
         """
         versions = delta_table.commit_versions(self._files, self.location)
         is_emptied = False
-        for version in reversed(versions):
-            commit = delta_table.read_commit(self._files, self.location, version)
-            entry = None if commit is None else self._any_entry(commit)
-            if entry is not None and entry.flow == self.flow:
+        for entry in self._entries_of_all_flows(versions):
+            if entry.flow == self.flow:
                 return QueryPosition(entry.of_emptied_table() if is_emptied else entry, versions[-1])
             # Another flow emptied the table, and the reset ended before it came to this one.
-            is_emptied = is_emptied or (entry is not None and entry.kind == "cleared")
+            is_emptied = is_emptied or entry.kind == "cleared"
         newest = versions[-1] if versions else -1
         none = QueryPosition(QueryEntry(self.flow, number=-1), newest)
         if spark is None or (versions and versions[0] == 0):
@@ -219,22 +217,13 @@ class QueryLedger:
 
     def newest_number(self) -> int:
         """The greatest number of an entry of any flow in the table; -1 without one."""
-        for version in reversed(delta_table.commit_versions(self._files, self.location)):
-            commit = delta_table.read_commit(self._files, self.location, version)
-            text = None if commit is None else commit.user_metadata
-            entry = None if not text else QueryEntry.from_json(text, table=self.location, version=version)
-            if entry is not None:
-                return entry.number
-        return -1
+        return next((entry.number for entry in self._entries_of_all_flows()), -1)
 
     def has_batches(self) -> bool:
         """Whether flows have written batches since the table was last emptied, as far as the log goes back."""
-        for version in reversed(delta_table.commit_versions(self._files, self.location)):
-            commit = delta_table.read_commit(self._files, self.location, version)
-            entry = None if commit is None else self._any_entry(commit)
-            if entry is not None and entry.kind in {"batch", "ended", "refresh", "cleared"}:
-                return entry.kind != "cleared"
-        return False
+        kinds = (entry.kind for entry in self._entries_of_all_flows())
+        newest = next((kind for kind in kinds if kind in {"batch", "ended", "refresh", "cleared"}), "cleared")
+        return newest != "cleared"
 
     def app_id(self, table_id: str) -> str:
         """The application id of the flow's commits."""
@@ -243,6 +232,16 @@ class QueryLedger:
     def _entry(self, commit: Commit) -> QueryEntry | None:
         found = self._any_entry(commit)
         return found if found is not None and found.flow == self.flow else None
+
+    def _entries_of_all_flows(self, versions: Sequence[int] | None = None) -> Iterator[QueryEntry]:
+        """The entries in the log, the newest first; of these versions, or of all that it has."""
+        if versions is None:
+            versions = delta_table.commit_versions(self._files, self.location)
+        for version in reversed(versions):
+            commit = delta_table.read_commit(self._files, self.location, version)
+            entry = None if commit is None else self._any_entry(commit)
+            if entry is not None:
+                yield entry
 
     def _any_entry(self, commit: Commit) -> QueryEntry | None:
         if not commit.user_metadata:

@@ -1,5 +1,7 @@
 package rivermouth.internals.files;
 
+import static org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils.unescapePathName;
+
 import java.io.Serializable;
 import java.net.URI;
 import java.util.ArrayList;
@@ -21,8 +23,6 @@ import rivermouth.internals.plan.Calls;
 public final class FolderValues implements Serializable {
     private static final long serialVersionUID = 1;
     private static final String NULL = "__HIVE_DEFAULT_PARTITION__";
-    private static final int ESCAPE = 3;
-    private static final int HEXADECIMAL = 16;
 
     private final ArrayList<String> columns = new ArrayList<>();
     private transient UTF8String last;
@@ -67,8 +67,8 @@ public final class FolderValues implements Serializable {
             if (between <= 0) {
                 continue;
             }
-            int column = columns.indexOf(unescaped(steps[place].substring(0, between)).toLowerCase(Locale.ROOT));
-            String text = unescaped(steps[place].substring(between + 1));
+            int column = columns.indexOf(unescapePathName(steps[place].substring(0, between)).toLowerCase(Locale.ROOT));
+            String text = unescapePathName(steps[place].substring(between + 1));
             if (column >= 0 && texts[column] == null && !text.isEmpty() && !text.equals(NULL)) {
                 texts[column] = UTF8String.fromString(text);
             }
@@ -84,26 +84,6 @@ public final class FolderValues implements Serializable {
         } catch (IllegalArgumentException malformed) {
             return address;
         }
-    }
-
-    /** Without the escapes that Hive and Spark write into names of folders. */
-    private static String unescaped(String name) {
-        if (name.indexOf('%') < 0) {
-            return name;
-        }
-        StringBuilder out = new StringBuilder();
-        for (int at = 0; at < name.length(); at++) {
-            boolean escapes = name.charAt(at) == '%' && at + ESCAPE <= name.length()
-                    && Character.digit(name.charAt(at + 1), HEXADECIMAL) >= 0
-                    && Character.digit(name.charAt(at + 2), HEXADECIMAL) >= 0;
-            if (escapes) {
-                out.append((char) Integer.parseInt(name.substring(at + 1, at + ESCAPE), HEXADECIMAL));
-                at += 2;
-            } else {
-                out.append(name.charAt(at));
-            }
-        }
-        return out.toString();
     }
 
     @Override

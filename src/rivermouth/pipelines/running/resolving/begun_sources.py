@@ -29,8 +29,8 @@ def _has_begun(workspace: Workspace, graph: Graph, start: FirstStart) -> bool:
 
 def _folder(path: str) -> str:
     """What the addresses of all files of a source have in common, without the beginning that says where it is."""
-    before, wildcard, _ = re.sub(r"^[\w+.-]+:/*", "/", path).partition(next(iter(re.findall(r"[*?\[{]", path)), "\0"))
-    return f"{(before.rpartition('/')[0] if wildcard else before).rstrip('/')}/"
+    before, *behind = re.split(r"[*?\[{]", re.sub(r"^[\w+.-]+:/*", "/", path), maxsplit=1)
+    return f"{(before.rpartition('/')[0] if behind else before).rstrip('/')}/"
 
 
 def _has_read(workspace: Workspace, node: Node, flow: FlowNode, below: str) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import AnalysisException
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
-from rivermouth.engine.query.cdc_settings import payload
+from rivermouth.engine.query.cdc_settings import partial_columns, payload
 from rivermouth.errors import DefinitionInvalid
 from rivermouth.names import END_AT, START_AT, as_sql, quoted
 from rivermouth.pipelines.running.declared_columns import computed_names
@@ -80,19 +80,10 @@ def _of_changes(dataset: Dataset, columns: T.StructType, flow: FlowNode, cdc: Au
         if not each.nullable and name in span and name == END_AT.lower():
             detail = f"{END_AT} is declared NOT NULL, and it is null in the newest row of a key"
             raise _invalid(dataset, flow, detail, f"remove NOT NULL from {END_AT}")
-        if name not in keys | span and _keeps(cdc, name) and list(_required("", T.StructType([each]))):
+        if name not in keys | span and partial_columns(cdc, [name]) and list(_required("", T.StructType([each]))):
             detail = f"{each.name} is declared NOT NULL, and a null in a change keeps the value that the row has"
             raise _invalid(dataset, flow, detail, f"remove NOT NULL from {each.name}, or let its nulls count")
     return T.StructType([each for each in columns if each.name.lower() not in span])
-
-
-def _keeps(cdc: AutoCdc, column: str) -> bool:
-    """Whether a row keeps the value of a column where a change brings none."""
-    if cdc.ignore_null_updates_columns:
-        return column in {name.lower() for name in cdc.ignore_null_updates_columns}
-    excepted = {name.lower() for name in cdc.ignore_null_updates_except_columns}
-    some = bool(cdc.ignore_null_updates or excepted or cdc.columns_to_update)
-    return some and column not in excepted
 
 
 def _spared(cdc: AutoCdc, frame: DataFrame) -> str:
