@@ -131,6 +131,6 @@ def test_an_entry_that_another_writer_committed_is_not_written_again(spark, tabl
     assert str(caught.value) == (
         f"[COMMIT_LOST] flow f: ledger entry 1 of table {target().ledger.location} was committed by another process; "
         "this batch was not written\n"
-        "  hint: stop the other run, then: rivermouth run f"
+        "  hint: stop the other run, then: rivermouth run"
     )
     assert rows_of(spark, target) == 7

@@ -221,6 +221,61 @@ def test_a_service_manager_that_ends_spark_too_is_no_failure(project, command):
     assert gone(jvm)
 
 
+PIPELINES = """\
+lake: ./lake
+spark: {master: "local[1]", driver_memory: 1g}
+pipelines: {first: {files: [first.py]}, second: {files: [second.sql]}}
+"""
+SLOW = """
+import time
+from pyspark import pipelines as dp
+from pyspark.sql.functions import udf
+
+@udf("bigint")
+def slow(id):
+    time.sleep(600)
+    return id
+
+@dp.materialized_view
+def view():
+    return spark.range(1).select(slow("id").alias("id"))
+"""
+
+
+def test_a_second_signal_ends_a_pipeline_at_once_and_no_other_begins(command, tmp_path):
+    (tmp_path / "rivermouth.yml").write_text(PIPELINES)
+    (tmp_path / "first.py").write_text(SLOW)
+    (tmp_path / "second.sql").write_text("CREATE MATERIALIZED VIEW second AS SELECT 1 AS id;\n")
+    run = command("run")
+    run.wait_for("view: refresh full", "err")
+    jvms = run.jvms
+    run.process.send_signal(signal.SIGINT)
+    run.wait_for("press Ctrl-C again to stop at once", "err")
+    run.process.send_signal(signal.SIGTERM)
+    code, out, err = run.end()
+    assert code == 0, err
+    assert [line.split()[:2] for line in out.splitlines()] == [["dataset", "result"], ["view", "skipped"]]
+    assert "view: not refreshed: the update was stopped\n" in err
+    assert not re.search("Traceback|py4j|failed", err)
+    assert all(gone(pid) for pid in jvms)
+
+
+@pytest.mark.long
+def test_a_pipeline_that_follows_ends_with_its_jvm_so_that_it_is_started_again(command, tmp_path):
+    (tmp_path / "rivermouth.yml").write_text(PIPELINES)
+    (tmp_path / "first.py").write_text(SLOW)
+    (tmp_path / "second.sql").write_text("-- nothing\n")
+    run = command("run", "first", "--follow")
+    run.wait_for("view: refresh full", "err")
+    (jvm,) = run.jvms
+    os.kill(jvm, signal.SIGKILL)
+    code, out, err = run.end()
+    assert code == 1, err
+    assert [line.split()[:2] for line in out.splitlines()] == [["dataset", "result"], ["view", "failed"]]
+    assert "[PIPELINE_FAILED] 1 of 1 datasets failed: view\n" in err
+    assert not re.search("Traceback|tried again", err)
+
+
 NO_MASTER = (
     'Exception in thread "main" org.apache.spark.SparkException: '
     "Master must either be yarn or start with spark, k8s, or local"
@@ -238,10 +293,15 @@ NO_HEARTBEAT = (
     [
         ('"nonsense"', NO_MASTER),
         ('"local[1]", conf: {"spark.network.timeout": "1s"}', NO_HEARTBEAT),
+        (
+            '"local[1]", conf: {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:+UseParallelGC"}',
+            "Multiple garbage collectors selected",
+        ),
     ],
-    ids=["by its launcher", "by the context"],
+    ids=["by its launcher", "by the context", "by Java"],
 )
-def test_spark_that_does_not_start_is_one_clear_error(master, said, project, command, tmp_path):
+def test_spark_that_does_not_start_is_one_clear_error(master, said, project, command, tmp_path, monkeypatch):
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Dsaid.by.java=first")
     file = tmp_path / "rivermouth.yml"
     file.write_text(file.read_text().replace('"local[1]"', master))
     run = command("run")
@@ -254,7 +314,7 @@ def test_spark_that_does_not_start_is_one_clear_error(master, said, project, com
         err,
     )
     assert found, err
-    assert "org.apache.spark" in Path(found[1]).read_text()
+    assert said.partition(": ")[2] in Path(found[1]).read_text()
     assert run.jvms == []
 
 

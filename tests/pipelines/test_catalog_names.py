@@ -34,6 +34,21 @@ def prefix(folder, spark):
     spark.sql(f"DROP SCHEMA IF EXISTS {found}_default CASCADE")
 
 
+def test_a_table_is_registered_under_the_name_that_it_has_in_the_lake(folder, spark):
+    schema = f"p{uuid.uuid4().hex[:8]}"
+    (folder.folder / "pipeline.yml").unlink()
+    project = (
+        "lake: ./lake\ncatalog: {{metastore: session}}\npipelines:\n  shop: {{schema: {schema}, files: [src/a.sql]}}\n"
+    )
+    folder.write("rivermouth.yml", project.format(schema=schema))
+    folder.write("src/a.sql", "CREATE MATERIALIZED VIEW orders AS SELECT 1 AS id;\n")
+    try:
+        assert folder.run()["orders"].error is None
+        assert [tuple(row) for row in spark.sql(f"SELECT id FROM {schema}.orders").collect()] == [(1,)]
+    finally:
+        spark.sql(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+
+
 @pytest.mark.long
 def test_tables_are_found_by_name_and_a_name_that_is_taken_is_refused(folder, spark, prefix):
     planned = folder.plan()

@@ -8,6 +8,7 @@ import pytest
 from tests.pipelines.conftest import refusal
 
 from rivermouth.pipelines.session.snapshot_functions import follows
+from rivermouth.pipelines.status import status
 from rivermouth.ports.delta.query_ledger import QueryLedger
 
 TIME = dt.datetime
@@ -76,18 +77,46 @@ def test_rows_without_the_order_of_their_changes_are_not_changed(folder):
     folder.feed("in/1.json", {"id": 1, "region": "a", "name": "x", "ts": 1})
     assert folder.run()["t"].error is None
     behind = folder.folder / "lake/default/t/_auto_cdc"
-    shutil.rmtree(behind)
     folder.feed("in/2.json", {"id": 1, "region": "a", "name": "y", "ts": 2})
-    assert str(folder.run()["t"].error) == (
+    assert folder.run()["t"].error is None
+    folder.feed("in/3.json", {"id": 1, "region": "a", "name": "z", "ts": 3})
+    lost = (
         f"[CDC_ORDER_LOST] flow t: the table {behind.parent} has rows, and {behind}, which has the order of their "
-        "changes, is not there; the flow was not started\n"
+        "changes, is missing, or older than these rows; the flow was not started\n"
         "  at: src/a.py:9\n"
         "  hint: rivermouth run --full-refresh t, or restore the folder"
     )
+    # A deletion of it that ended half-way; then what is left of it goes, too.
+    max((behind / "_delta_log").glob("*.json")).unlink()
+    for _ in range(2):
+        assert str(folder.run()["t"].error) == lost
+        assert refusal(folder.plan) == lost
+        shutil.rmtree(behind, ignore_errors=True)
     # The column ts is declared, and the flow leaves it out.
-    assert folder.rows("default.t") == [(1, "a", "x", None, 1, None)]
+    first = [(1, "a", "x", None, 1, 2), (1, "a", "y", None, 2, None)]
+    assert folder.rows("default.t") == first
+    assert [each.action for each in folder.plan(full_refresh=("t",))["t"].flows] == ["clear"]
     assert folder.run(full_refresh=("t",))["t"].error is None
-    assert folder.rows("default.t") == [(1, "a", "x", None, 1, 2), (1, "a", "y", None, 2, None)]
+    assert folder.rows("default.t") == [first[0], (1, "a", "y", None, 2, 3), (1, "a", "z", None, 3, None)]
+
+
+def test_a_flow_that_runs_once_may_have_nothing_to_read(folder):
+    define(folder, ('"ts", except', '"ts", once=True, except'))
+    (folder.folder / "in").mkdir()
+    assert folder.run()["t"].error is None
+    assert [each.action for each in folder.plan()["t"].flows] == ["nothing"]
+    assert folder.run()["t"].error is None
+    define(folder)
+    folder.feed("in/1.json", {"id": 1, "region": "a", "name": "x", "ts": 1})
+    assert folder.run()["t"].error is None
+    assert folder.rows("default.t") == [(1, "a", "x")]
+    # Its status is that of the batch before its end.
+    (before,) = status(folder.pipeline()).datasets
+    define(folder, ('"ts", except', '"ts", once=True, except'))
+    assert folder.run()["t"].error is None
+    (after,) = status(folder.pipeline()).datasets
+    assert (after.message, after.last_batch) == (before.message, before.last_batch)
+    assert (after.message, after.last_batch.written) == ("its last batch is ledger entry 1", 1)
 
 
 TRUNCATED = """

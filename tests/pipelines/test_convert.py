@@ -562,3 +562,21 @@ def test_python_refuses_a_schema_that_is_inferred(here):
         "  at: rivermouth.yml:3\n"
         "  hint: keep the flow; a query of a pipeline reads its table by name: FROM STREAM a.b"
     )
+
+
+@pytest.mark.parametrize(
+    ("written", "own"),
+    [
+        ("is_tombstone OR (n IN ('d'))", "n IN ('d')"),
+        ("is_tombstone OR n IN ('d')", "n IN ('d')"),
+        ("is_tombstone OR (n = ')' OR n = '(') AND (n > '')", "(n = ')' OR n = '(') AND (n > '')"),
+        ("n IN ('d')", "n IN ('d')"),
+    ],
+)
+def test_a_condition_on_deletions_comes_back_whole(here, written, own):
+    body = '{topics: [t], format: {type: json, schema: "n string"}, sink: {type: upsert, apply_as_deletes: gone}'
+    found, _ = _converted(here, f"lake: ./lake\nflows:\n  b: {body}, table: a.b}}\n")
+    text = found["b"].text
+    assert "AS DELETE WHEN is_tombstone OR (gone)\n" in text
+    back = _back(text.replace("is_tombstone OR (gone)", written))
+    assert yaml.safe_load(back.text)["flows"]["b"]["sink"]["apply_as_deletes"] == own

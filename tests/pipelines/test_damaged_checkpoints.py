@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from rivermouth.domain.query import state_failures
 from rivermouth.ports.lake.lake_files import LocalFiles
 from rivermouth.ports.lake.query_checkpoint import QueryCheckpoint
 
@@ -145,6 +146,69 @@ def test_lists_of_files_that_end_too_early(folder):
     made = [each.reason for each in folder.events if hasattr(each, "aside")]
     assert made == ["its lists have 3 source files, and 4 were read"] * 2
     assert not any(each.counts.read for each in folder.run(refresh=("plain", "keyed")).values())
+
+
+NAMED_STATE = """
+configuration:
+  spark.sql.streaming.stateStore.providerClass:
+    org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider
+  spark.sql.streaming.stateStore.checkpointFormatVersion: "2"
+"""
+
+
+def test_a_checkpoint_that_names_the_state_of_each_partition_is_whole(folder):
+    folder.write("pipeline.yml", (folder.folder / "pipeline.yml").read_text() + NAMED_STATE)
+    text = """
+from pyspark import pipelines as dp
+
+@dp.table
+def sums():
+    return spark.readStream.schema("id bigint").json("in").selectExpr("{id} AS id").groupBy("id").count()
+"""
+    folder.write("src/a.py", text.format(id="id"))
+    folder.feed("in/0.json", {"id": 0})
+    assert folder.run()["sums"].error is None
+    (commit,) = (folder.folder / STATE).glob("*/*/commits/0")
+    assert commit.read_text().startswith("v2\n")
+    folder.write("src/a.py", text.format(id="IF(id < 9, id, raise_error('great'))"))
+    folder.feed("in/1.json", {"id": 9})
+    assert folder.run()["sums"].error.code == "QUERY_FAILED"
+    folder.write("src/a.py", text.format(id="id"))
+    assert folder.run()["sums"].error is None
+    assert folder.rows("default.sums") == [(0, 1), (9, 1)]
+
+
+LOADING = "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred during loading state.  SQLSTATE: 58030\n\tat a.b\n"
+NOT_COMPATIBLE = (
+    "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: [STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE] "
+    "Provided value schema does not match existing state value schema.\nPlease check number and type of fields.\n"
+    "Existing value_schema=a and new b=c.\nIf you want to force running the query without schema "
+    "validation, please set spark.sql.streaming.stateStore.stateSchemaCheck to false.\nPlease note that it is at your "
+    "own risk. SQLSTATE: XXKST"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_gone", "changed"),
+    [
+        (f"{LOADING}Caused by: java.io.EOFException\n", True, ""),
+        (f"{LOADING}Caused by: org.apache.hadoop.fs.ChecksumException: Checksum error", True, ""),
+        (f"{LOADING}Caused by: java.net.SocketTimeoutException: Read timed out\n", False, ""),
+        (LOADING, False, ""),
+        ("[CANNOT_LOAD_STATE_STORE.CANNOT_READ_DELTA_FILE_NOT_EXISTS] An error", True, ""),
+        ("[CANNOT_LOAD_STATE_STORE.UNRELEASED_THREAD_ERROR] An error", False, ""),
+        ("[CANNOT_LOAD_STATE_STORE.ROCKSDB_STORE_PROVIDER_OUT_OF_MEMORY] An error", False, ""),
+        ("[STATE_STORE_OPERATION_OUT_OF_ORDER] Streaming stateful operator", False, ""),
+        (
+            NOT_COMPATIBLE,
+            False,
+            "Provided value schema does not match existing state value schema. Existing value_schema=a and new b=c",
+        ),
+        ("[CANNOT_LOAD_STATE_STORE.KEY_ROW_FORMAT_VALIDATION_FAILURE] An error occurred", False, "An error occurred"),
+    ],
+)
+def test_what_a_failure_says_of_the_state(text, is_gone, changed):
+    assert (state_failures.is_gone(text), state_failures.changed(text)) == (is_gone, changed)
 
 
 def test_files_are_counted_in_compact_lists_and_behind_them(tmp_path):

@@ -9,12 +9,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from tests.pipelines.conftest import refusal
 
 from rivermouth.cli.main import invoke
 from rivermouth.engine.query import replay_letters
 from rivermouth.engine.query.replay_letters import REPLAYING
 from rivermouth.errors import CommitLost
-from rivermouth.pipelines import commands, dead_letters
+from rivermouth.pipelines import audit, commands, dead_letters
 from rivermouth.pipelines.selection import Selection
 from rivermouth.ports.internals import delta_transaction
 
@@ -106,9 +107,9 @@ def damage(table, version, old, new):
     file.write_text(text.replace(old, new))
 
 
-def run():
+def run(step=lambda _: None):
     (pipeline,) = commands.pipelines(".")
-    return {each.dataset: each for each in commands.run(pipeline)}, pipeline
+    return {each.dataset: each for each in commands.run(pipeline, commands.UpdateOptions(step=step))}, pipeline
 
 
 def test_dead_letters_are_shown_replayed_discarded_and_audited(shop, capsys):
@@ -207,6 +208,63 @@ def test_dead_letters_are_listed_shown_replayed_and_discarded(shop, capsys, spar
     code, text = said(capsys, "audit")
     assert code == 1
     assert [line for line in text.splitlines() if line.startswith(("  problem", "[", "  hint"))] == PROBLEMS
+
+
+COUNTS = """
+from pyspark import pipelines as dp
+
+@dp.table
+@dp.expect_or_dead_letter("few", "count < 2")
+def counts():
+    return spark.readStream.schema("id bigint").json("data").groupBy("id").count()
+"""
+
+
+def test_dead_letters_of_a_table_whose_rows_each_batch_replaces_are_those_of_the_newest(shop, spark, monkeypatch):
+    (shop / "code.py").write_text(COUNTS)
+    send(shop, "1.json", {"id": 1}, {"id": 1}, {"id": 2})
+    run()
+    send(shop, "2.json", {"id": 1})
+
+    def ended(step):
+        if step == "dead_letters":
+            raise RuntimeError(step)
+
+    run(ended)
+    _, pipeline = run()
+    table = f"{pipeline.project.lake}/sales/counts"
+
+    def found(place):
+        return sorted(tuple(row) for row in spark.read.format("delta").load(place).selectExpr(*columns).collect())
+
+    columns = ("row.id", "row.count", "entry", "status")
+    assert found(f"{table}__dead_letters") == [(1, 3, 1, "open")]
+    assert [each.problems for each in audit.audited(pipeline)] == [()]
+    (shop / "code.py").write_text(COUNTS.replace("< 2", "< 9"))
+    assert refusal(lambda: dead_letters.replayed(pipeline, ["counts"])) == (
+        "[LETTERS_NOT_REPLAYED] dead letters of counts are not replayed: each batch replaces all of its rows, and "
+        "checks them by the expectations of then; nothing was written\n"
+        "  at: code.py:4\n"
+        "  hint: rivermouth dead-letters discard counts, once the rows are corrected where they come from"
+    )
+    assert dead_letters.replayed(pipeline, []) == []
+    honest, place = delta_transaction._without_footers, f"{table}__dead_letters"
+
+    def beside_a_flow(*arguments):
+        monkeypatch.setattr(delta_transaction, "_without_footers", honest)
+        spark.sql(f"INSERT INTO delta.`{place}` SELECT * FROM delta.`{place}`")
+        return honest(*arguments)
+
+    monkeypatch.setattr(delta_transaction, "_without_footers", beside_a_flow)
+    with pytest.raises(CommitLost):
+        dead_letters.discarded(pipeline, ["counts"])
+    assert len(found(place)) == 2
+    send(shop, "3.json", {"id": 3})
+    run()
+    columns = ("id", "count")
+    assert found(table) == [(1, 3), (2, 1), (3, 1)]
+    assert spark.read.format("delta").load(f"{table}__dead_letters").isEmpty()
+    assert [each.problems for each in audit.audited(pipeline)] == [()]
 
 
 @pytest.mark.long

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from rivermouth.pipelines.running import event_log
+import pytest
+
+from rivermouth.engine.query.query_events import Note
+from rivermouth.errors import LakeNotWritable
+from rivermouth.pipelines.running import event_log, reset
 
 LOG = "_rivermouth/pipelines/shop/event_log"
 FAILING = """
@@ -56,3 +60,34 @@ def test_an_error_has_its_causes_with_their_stacks_also_in_an_older_table(folder
         for each in raised["stack"]
         if each["file_name"] == str(folder.folder / "src/a.py")
     ] == [("copies", 13), ("helper", 5)]
+
+
+def test_an_event_log_that_cannot_be_written_ends_nothing(folder, monkeypatch):
+    folder.write("src/a.py", FAILING.partition("@dp.foreach_batch_sink")[0])
+    folder.feed("in/1.json", {"id": 1})
+
+    def fails(*_):
+        raise LakeNotWritable(lake="lake", detail="no disk")
+
+    with monkeypatch.context() as without_disk:
+        without_disk.setattr(event_log, "_MANY", 2)
+        without_disk.setattr(event_log, "_MOST", 3)
+        without_disk.setattr(event_log.EventLog, "_append", fails)
+        found = folder.run()["numbers"]
+        assert (found.error, found.counts.written) == (None, 1)
+        said = {each.message for each in folder.events if isinstance(each, Note)}
+        assert said == {
+            "the event log was not written: cannot write into the lake lake: no disk; nothing was written",
+            "the event log lacks 1 events, which waited for too long",
+        }
+    # What ends an update is in the log and in its state, whatever it is.
+    monkeypatch.setattr(reset, "prepare_selection", lambda *_: fail_with(OSError("no disk")))
+    with pytest.raises(OSError, match="no disk"):
+        folder.run()
+    assert ("Update is FAILED.",) in {(text[:7] + text[14:],) for (text,) in folder.rows(LOG, "message")}
+    (kept,) = (folder.folder / "lake/_rivermouth/pipelines/shop/failures").iterdir()
+    assert "OSError" in kept.read_text()
+
+
+def fail_with(error):
+    raise error

@@ -7,8 +7,13 @@ import time
 import pytest
 
 from rivermouth.cli.main import invoke
-from rivermouth.errors import RivermouthError
+from rivermouth.engine.flow import query_end
+from rivermouth.engine.query.query_events import Note
+from rivermouth.errors import LakeNotReadable, RivermouthError
 from rivermouth.pipelines import commands
+from rivermouth.pipelines.running import update
+from rivermouth.pipelines.running.flow_retries import wait_s
+from rivermouth.pipelines.running.flows import refresh_node
 from rivermouth.pipelines.selection import Selection
 from rivermouth.project.commands.managed_session import RunHooks
 
@@ -203,6 +208,26 @@ def test_the_shell_says_what_was_done_and_what_was_not(folder, capsys, monkeypat
     )
 
 
+def test_a_pipeline_that_fails_keeps_no_other_from_running(tmp_path, spark, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pipelines = "pipelines: {a: {files: [a.sql]}, b: {files: [b.sql]}, c: {files: [c.sql], continuous: true}}\n"
+    (tmp_path / "rivermouth.yml").write_text(f"lake: lake\n{pipelines}")
+    (tmp_path / "a.sql").write_text("SELECT 1;\n")
+    for name in "bc":
+        (tmp_path / f"{name}.sql").write_text(f"CREATE MATERIALIZED VIEW {name} AS SELECT 1 AS id;\n")
+    assert invoke(["run", "a", "c"]) == 2
+    _, err = capsys.readouterr()
+    said = "Error: Pipeline c is continuous: it goes on, and the others would not run. Name it, or add --once.\n"
+    assert err.endswith(said)
+    assert invoke(["run", "a", "b", "--once"]) == 1
+    out, err = capsys.readouterr()
+    assert [line.split()[:2] for line in out.splitlines()] == [["dataset", "result"], ["b", "completed"]]
+    assert err.endswith(
+        "[NOTHING_DEFINED] pipeline a: its files define no table and no view: a.sql; nothing was run\n"
+        "  hint: rivermouth init --pipeline, for a pipeline to start from\n"
+    )
+
+
 FAILING = """
 import pathlib
 from pyspark import pipelines as dp
@@ -227,6 +252,15 @@ def copies(frame, number):
 def copy():
     return numbers()
 """
+
+
+def until(work, condition):
+    """Waits until something holds while a pipeline is at work."""
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert work.is_alive()
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 @pytest.mark.long
@@ -254,19 +288,156 @@ def test_batches_before_a_failure_count_in_the_outcome(folder):
     work = threading.Thread(target=lambda: outcomes.extend(commands.run(folder.pipeline(), options, hooks)))
     work.start()
 
-    def until(condition):
-        deadline = time.monotonic() + 120
-        while not condition():
-            assert work.is_alive()
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-
-    until(lambda: len(folder.rows("default.numbers")) == 3)
+    until(work, lambda: len(folder.rows("default.numbers")) == 3)
     folder.write("bad", "")
     feed(3, {"id": 3}, {"id": 3})
-    until(lambda: any(hasattr(each, "wait_s") for each in events))
+    until(work, lambda: any(hasattr(each, "wait_s") for each in events))
     (folder.folder / "bad").unlink()
-    until(lambda: len(folder.rows("default.numbers")) == 5)
+    until(work, lambda: len(folder.rows("default.numbers")) == 5)
     hooks.stop.ask()
     work.join(60)
     assert [(each.result, each.counts.read) for each in outcomes] == [("completed", 3)]
+
+
+TWO = """
+from pyspark import pipelines as dp
+
+@dp.table(spark_conf={"pipelines.trigger.interval": "100 milliseconds"})
+def first():
+    return spark.readStream.schema("id bigint").json("in")
+
+@dp.table(spark_conf={"pipelines.trigger.interval": "100 milliseconds"})
+def second():
+    return spark.readStream.schema("id bigint").json("in")
+
+@dp.table(spark_conf={"pipelines.trigger.interval": "100 milliseconds"})
+def third():
+    return spark.readStream.table("second")
+
+@dp.foreach_batch_sink
+def copies(frame, number):
+    frame.collect()
+
+@dp.append_flow(target="copies", name="copy", spark_conf={"pipelines.trigger.interval": "100 milliseconds"})
+def copy():
+    return spark.readStream.schema("id bigint").json("in")
+"""
+BROKEN = (
+    "[FLOW_BROKEN] flow first: OSError: no disk; the current batch was not written, or will be found at the next start"
+    "\n  at: src/a.py:4\n  hint: rivermouth run"
+)
+
+
+def test_a_disk_that_fails_for_a_while_ends_no_flow(folder, monkeypatch):
+    folder.write("src/a.py", TWO)
+    (folder.folder / "in").mkdir()
+    failures, opened = [OSError("no disk")], refresh_node.opened
+
+    def breaks(loaded, context, frame):
+        if context.flow == "first" and failures:
+            raise failures.pop()
+        return opened(loaded, context, frame)
+
+    monkeypatch.setattr(refresh_node, "opened", breaks)
+    found = folder.run()
+    assert {name: each.result for name, each in found.items()} == {
+        "first": "failed",
+        "second": "completed",
+        "third": "completed",
+        "copies": "completed",
+    }
+    assert str(found["first"].error) == BROKEN
+    # With --follow for as long as it lasts, with pauses that grow until a batch was written.
+    waits, late, hooks, outcomes = [], {}, RunHooks(), []
+
+    def step(name):
+        if late.pop(name, None):
+            raise OSError("no disk")
+
+    kept = folder.folder / "lake/_rivermouth/pipelines/shop/failures"
+    options = commands.UpdateOptions(follow=True, step=step)
+    monkeypatch.setattr(update, "wait_s", lambda number: waits.append(number) or 0.0)
+    failures += [OSError("no disk"), LakeNotReadable(place="lake", detail="no disk")] * 5
+    work = threading.Thread(target=lambda: outcomes.extend(commands.run(folder.pipeline(), options, hooks)))
+    work.start()
+    # A flow that works again is no failure in its status, though it has no rows.
+    until(work, lambda: len(waits) == 10 and not list(kept.iterdir()))
+    late["sink"] = True
+    folder.feed("in/1.json", {"id": 1})
+    until(work, lambda: len(waits) == 11 and not list(kept.iterdir()) and len(folder.rows("default.third")) == 1)
+    late["files"] = True
+    folder.feed("in/2.json", {"id": 2})
+    until(work, lambda: len(folder.rows("default.third")) == 2 and len(folder.rows("default.first")) == 2)
+    hooks.stop.ask()
+    work.join(60)
+    assert waits == [*range(1, 11), 1, 1]
+    assert [(each.dataset, each.result) for each in outcomes] == [(name, "completed") for name in found]
+    assert [wait_s(number) for number in (1, 2, 5, 6, 10_000)] == [2.0, 4.0, 32.0, 60.0, 60.0]
+
+
+STOPPED = """
+import time
+from pyspark import pipelines as dp
+from pyspark.sql.functions import udf
+
+@udf("bigint")
+def slow(id):
+    time.sleep(1)
+    return id
+
+def rows():
+    return spark.readStream.schema("id bigint").option("maxFilesPerTrigger", 1).json("in")
+
+@dp.table
+def numbers():
+    return rows()
+
+@dp.foreach_batch_sink
+def copies(frame, number):
+    found = frame.select(slow("id")).collect()
+    with open("{folder}/copies", "a") as file:
+        file.writelines(f"{{row[0]}}\\n" for row in found)
+
+@dp.append_flow(target="copies", name="copy")
+def copy():
+    return rows()
+"""
+
+
+def test_a_stop_waits_for_the_batch_in_hand_and_is_no_failure(folder, monkeypatch):
+    folder.write("src/a.py", STOPPED.format(folder=folder.folder))
+    folder.feed("in/1.json", {"id": 1})
+    folder.feed("in/2.json", {"id": 2})
+    stopping, both = threading.Event(), threading.Barrier(2)
+
+    def step(name):
+        if name in ("write", "sink"):
+            both.wait(60)
+            stopping.set()
+            time.sleep(1)
+
+    def run():
+        options = commands.UpdateOptions(listener=folder.events.append, step=step)
+        with commands.opened(folder.pipeline(), writes=True, selection=Selection()) as loaded:
+            outcomes = commands.updated(loaded, options, stopping)
+        assert not [each for each in folder.events if hasattr(each, "error")]
+        return [(each.dataset, each.result, each.counts.read) for each in outcomes]
+
+    assert run() == [("numbers", "completed", 1), ("copies", "completed", 1)]
+    assert (len(folder.rows("default.numbers")), len((folder.folder / "copies").read_text().split())) == (1, 1)
+    assert {each.counts.read for each in folder.run().values()} == {1}
+    assert folder.rows("default.numbers") == [(1,), (2,)]
+    assert sorted((folder.folder / "copies").read_text().split()) == ["1", "2"]
+    # A batch that takes too long is given up, and is no failure either.
+    monkeypatch.setattr(query_end, "STOP_TIMEOUT_S", 0.0)
+    stopping.clear()
+    folder.feed("in/3.json", {"id": 3})
+    assert run() == [("numbers", "completed", 0), ("copies", "completed", 0)]
+    said = "the current batch did not end in 60 s and was given up; the next run writes it"
+    assert sorted(each.flow for each in folder.events if isinstance(each, Note) and each.message == said) == [
+        "copy",
+        "numbers",
+    ]
+    monkeypatch.undo()
+    folder.run()
+    assert folder.rows("default.numbers") == [(1,), (2,), (3,)]

@@ -111,7 +111,12 @@ def test_what_does_not_fit_is_rescued_with_its_file(folder):
         '{"id": 1, "name": "x"}\n'
         '{"id": "one", "at": {"zip": 7, "n": "y"}, "more": [1, {"a": 2}], "a/b": 1.50}\n'
         '{"id": 2\n'
-        '{"ID": 3}\n',
+        '{"ID": 3}\n'
+        '[{"id": 4}, "id": 5]\n'
+        '[{"id": 6}, {"id": 7,}]\n'
+        ' [{"id": 8}, 9]\n'
+        "[ ]\n"
+        '[{"id": 10}, {"id": [11]}]\n',
     )
     options = {"format": "json", "rescuedDataColumn": "_rescued_data", "schemaEvolutionMode": "none"}
     schema = "id int, name string, at struct<n: int>"
@@ -123,14 +128,20 @@ def test_what_does_not_fit_is_rescued_with_its_file(folder):
             {"id": "one", "more": [1, {"a": 2}], "a/b": 1.5, "at": {"zip": 7, "n": "y"}, "_file_path": told},
             {"_corrupt_record": '{"id": 2', "_file_path": told},
             {"ID": 3, "_file_path": told},
+            {"_corrupt_record": '[{"id": 4}, "id": 5]', "_file_path": told},
+            {"_corrupt_record": '[{"id": 6}, {"id": 7,}]', "_file_path": told},
+            {"_corrupt_record": ' [{"id": 8}, 9]', "_file_path": told},
+            {"id": [11], "_file_path": told},
         ],
         key=str,
     )
     assert {"id": 1, "name": "x"} in found
+    assert {"id": 10} in found
+    assert {"at": {}} in [{name: row[name] for name in row if name != "_rescued_data"} for row in found]
     quiet = rows_of(folder.batch({"format": "json"}, f"{schema}, _corrupt_record string"))
     assert {"_corrupt_record": '{"id": 2'} in quiet
     dropped = folder.batch({**options, "mode": "DROPMALFORMED"}, schema)
-    assert len(rows_of(dropped)) == 3
+    assert len(rows_of(dropped)) == 5
     with pytest.raises(Exception, match=r"rivermouth.files") as raised:
         rows_of(folder.batch({**options, "mode": "failfast"}, schema))
     assert str(failures.found(raised.value, "orders.py:7")) == (
@@ -235,6 +246,52 @@ def test_every_format_as_a_stream_that_reads_each_file_once(spark, folder):
     known = fingerprint(analysed_plan(again))
     unguessable_key.cache_clear()
     assert fingerprint(analysed_plan(frame())) == known
+
+
+def test_a_field_within_a_value_is_rescued_alone(folder):
+    """As Spark's own reader, which keeps the other fields of a struct; an array of values is rescued as a whole."""
+    folder.put(
+        "a.json",
+        '{"id": 1, "wind": {"deg": 7, "speed": "fast", "at": {"h": true, "m": 3}}}\n'
+        '{"id": 2, "all": [{"n": 1}, {"n": "many", "of": [1, "x"], "new": 1}, {"n": 3, "of": [1, 2]}]}\n'
+        '{"id": 3, "all": [{"n": 1}, 5], "wind": 6, "kinds": {"a": {"n": "x"}, "b": {"n": 1}}}\n'
+        '{"id": 4, "wind": {"deg": 1.5, "at": {"day": "2026-02-30", "m": 1}}}\n'
+        '{"id": 5, "years": {"2024": "many", "2025": 1}}\n'
+        '{"id": 6, "years": {"2024": "many"}, "years": 7}\n',
+    )
+    schema = (
+        "id int, wind struct<deg: int, speed: double, at: struct<h: int, m: int, day: date>>, "
+        "all array<struct<n: int, of: array<int>>>, kinds map<string, struct<n: int>>, "
+        "years struct<`2024`: int, `2025`: int>"
+    )
+    options = {"format": "json", "rescuedDataColumn": "_rescued_data", "schemaEvolutionMode": "none"}
+    frame = folder.batch(options, schema)
+    found = {row["id"]: row for row in rows_of(frame)}
+    lost = {key: rescued(row) for key, row in found.items()}
+    for each in lost.values():
+        del each["_file_path"]
+    kept = {key: {name: each for name, each in row.items() if name[0] != "_"} for key, row in found.items()}
+    assert kept == {
+        1: {"id": 1, "wind": {"deg": 7, "at": {"m": 3}}},
+        2: {"id": 2, "all": [{"n": 1}, {}, {"n": 3, "of": [1, 2]}]},
+        3: {"id": 3},
+        4: {"id": 4},
+        5: {"id": 5, "years": {"2025": 1}},
+        6: {"id": 6},
+    }
+    assert lost == {
+        1: {"wind": {"speed": "fast", "at": {"h": True}}},
+        2: {"all": {"1": {"n": "many", "of": [1, "x"], "new": 1}}},
+        3: {"all": [{"n": 1}, 5], "wind": 6, "kinds": {"a": {"n": "x"}, "b": {"n": 1}}},
+        4: {"wind": {"deg": 1.5, "at": {"day": "2026-02-30", "m": 1}}},
+        5: {"years": {"2024": "many"}},
+        6: {"years": 7},
+    }
+    strict = folder.batch({**options, "schemaEvolutionMode": "failOnNewColumns"}, schema)
+    with pytest.raises(Exception, match=r"a\.json\|/all/1/new\|"):
+        rows_of(strict)
+    folder.put("a.json", '{"id": 5, "years": {"2024": "many"}}\n')
+    assert rows_of(strict)[0]["id"] == 5  # what only does not fit is not new
 
 
 # --- schemas over several starts ------------------------------------------------------------------------

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 
+from rivermouth.engine.query.query_events import CheckpointMade
+
 PYTHON = """
 from pyspark import pipelines as dp
 
@@ -49,3 +51,48 @@ def test_the_first_start_is_that_of_the_flow(folder):
     folder.feed("in/3.json", {"id": 3})
     folder.run()
     assert (folder.rows("default.new"), folder.rows("default.fresh")) == ([(2,), (3,)], [(3,)])
+
+
+FAILING = """
+from pyspark import pipelines as dp
+
+def rows():
+    return spark.readStream.schema("id int").json("wrong").where("id IS NOT NULL")
+
+@dp.table
+@dp.expect_or_fail("positive", "id > 0")
+def checked():
+    return rows()
+
+@dp.foreach_batch_sink(name="told")
+def told(rows, number):
+    if rows.where("id <= 0").count():
+        raise ValueError("small")
+    rows.write.format("delta").mode("append").save("{folder}/lake/told")
+
+@dp.append_flow(target="told")
+def telling():
+    return rows()
+"""
+
+
+def test_a_first_batch_that_failed_is_planned_again_where_its_sources_were_wrong(folder):
+    text = FAILING.replace("{folder}", str(folder.folder))
+    folder.write("src/a.py", text)
+    folder.feed("wrong/1.json", {"id": 0}, {"id": 5})
+    folder.feed("right/1.json", {"id": 1})
+    codes = {name: each.error.code for name, each in folder.run().items()}
+    assert codes == {"checked": "ROW_EXPECTATION_FAILED", "told": "QUERY_FAILED"}
+
+    def replaced():
+        return {each.flow: each.reason for each in folder.events if isinstance(each, CheckpointMade)}
+
+    # The same files in another query are the batch that was planned.
+    folder.write("src/a.py", text.replace("id IS NOT NULL", "id < 9"))
+    assert {name: each.error.code for name, each in folder.run().items()} == codes
+    assert replaced() == {}
+    folder.write("src/a.py", text.replace("wrong", "right"))
+    assert {name: each.error for name, each in folder.run().items()} == {"checked": None, "told": None}
+    reason = "its sources have changed since its first batch was planned"
+    assert replaced() == {"checked": reason, "telling": reason}
+    assert folder.rows("default.checked") == folder.rows("told") == [(1,)]

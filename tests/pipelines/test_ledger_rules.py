@@ -2,12 +2,15 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from rivermouth.domain.query.kafka_size import kafka_size
 from rivermouth.domain.query.ledger_rules import broken_rules
 from rivermouth.domain.query.query_entry import QueryCounts, QueryEntry
+from rivermouth.engine.query.query_batch import check_counts
+from rivermouth.errors import QueryCountsDisagree
 
 
 def offsets(*sources):
@@ -55,6 +58,19 @@ AGAIN = RESET.after_batch("r", 0, offsets({"t": {"0": 1}}), fingerprint="", stat
 )
 def test_a_ledger_adds_up_or_says_where_not(entries, said):
     assert list(broken_rules(entries)) == said
+
+
+def test_a_batch_that_has_other_rows_than_were_counted_is_told():
+    run = SimpleNamespace(entry=FIRST, context=SimpleNamespace(flow="f", dataset="t"))
+    check_counts(3, run)
+    check_counts(None, run)
+    with pytest.raises(QueryCountsDisagree) as told:
+        check_counts(4, run)
+    assert str(told.value) == (
+        "[QUERY_COUNTS_DISAGREE] flow f: ledger entry 0: its commit has 4 rows, and 3 were counted; the batch is in "
+        "table t, and its counts may be wrong\n"
+        "  hint: rivermouth run --full-refresh t, once the query gives the same rows each time; or report a bug"
+    )
 
 
 KAFKA = '{"t": {"0": 5, "1": 7}}'

@@ -8,12 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from tests.pipelines.conftest import PipelineFolder
 
-from rivermouth.domain.query.query_entry import fingerprint
 from rivermouth.engine.query.replay_letters import LetterTable
 from rivermouth.errors import RowExpectationFailed
 from rivermouth.pipelines import commands
+from rivermouth.pipelines.running.flows.flow_runs import fingerprint_of
 from rivermouth.pipelines.spec import Expectation, NotNull
-from rivermouth.ports.internals import query_plans
 from rivermouth.rows import row_expectations
 
 PROJECT = """
@@ -174,7 +173,29 @@ def test_a_query_that_differs_in_its_last_column_alone_is_another(spark):
 
 
 def printed(frame):
-    return fingerprint(query_plans.analysed_plan(frame))
+    return fingerprint_of(frame)
+
+
+def test_queries_that_only_look_alike_have_other_fingerprints(spark):
+    """Spark writes columns without the table that they are of, and strings without quotes."""
+    spark.sql("SELECT 1 AS id, 'a' AS tag, 2 AS at").createOrReplaceTempView("fp_orders")
+    spark.sql("SELECT 1 AS id, 'b' AS tag, 3 AS at").createOrReplaceTempView("fp_customers")
+    joined = "SELECT {} FROM fp_orders o JOIN fp_customers c ON {}"
+    within = "SELECT (SELECT max(tag) FROM fp_orders WHERE tag <> '{}') AS t"
+    pairs = [
+        (joined.format("o.id, o.at", "o.id = c.id"), joined.format("o.id, c.at", "o.id = c.id")),
+        (joined.format("coalesce(o.at, c.at)", "o.id = c.id"), joined.format("coalesce(c.at, o.at)", "o.id = c.id")),
+        (joined.format("o.tag", "o.id = 1"), joined.format("o.tag", "c.id = 1")),
+        ("SELECT tag AS t FROM fp_orders", "SELECT 'tag' AS t FROM fp_orders"),
+        ("SELECT id FROM fp_orders WHERE tag IN ('a,b')", "SELECT id FROM fp_orders WHERE tag IN ('a','b')"),
+        ("SELECT id FROM fp_orders WHERE tag = '#112'", "SELECT id FROM fp_orders WHERE tag = '#445'"),
+        ("SELECT 'x@a' AS t", "SELECT 'x@b' AS t"),
+        ("SELECT 1 AS n", "SELECT 1L AS n"),
+        (within.format("#1"), within.format("#2")),
+    ]
+    for one, other in pairs:
+        first, again, second = (fingerprint_of(spark.sql(text)) for text in (one, one, other))
+        assert first == again != second, one
 
 
 def test_the_same_query_is_the_same_again(spark):

@@ -375,6 +375,15 @@ def test_pipelines_of_a_project(make):
     }
 
 
+def test_a_project_file_of_any_name_is_the_project_of_its_pipelines(make):
+    text = "lake: ./{}\nkafka: {{bootstrap_servers: '{}:9092'}}\npipelines:\n  orders: {{files: [a.sql]}}\n"
+    folder = make({"rivermouth.yml": text.format("one", "a"), "prod.yml": text.format("two", "b")}, "a.sql")
+    for place, lake, host in (("prod.yml", "two", "b"), ("rivermouth.yml", "one", "a"), (".", "one", "a")):
+        (found,) = commands.pipelines(folder / place)
+        assert found.project.lake.removeprefix("file:") == str(folder / lake)
+        assert found.project.spec.kafka.bootstrap_servers == f"{host}:9092"
+
+
 def test_a_profile_of_a_project(make):
     folder = make({"rivermouth.yml": PROJECT}, "transformations/a.sql", "notebooks/extra.py")
     found = one(folder, profile="prod", params={"topic": "${x}"})

@@ -1,6 +1,7 @@
 """Sinks as files define them, before anything runs."""
 
 import pytest
+from tests.pipelines.conftest import refusal
 
 from rivermouth.errors import RivermouthError
 from rivermouth.pipelines.graph import declared, sink_name
@@ -53,3 +54,27 @@ def test_a_flow_after_use_writes_into_a_sink_whichever_is_defined_first(tmp_path
     with pytest.raises(RivermouthError) as unknown:
         declared(found, Names("default", "main"))
     assert unknown.value.code == "TARGET_UNKNOWN"
+
+
+UPDATES = """
+from pyspark import pipelines as dp
+
+dp.create_sink("files", "delta", {"path": "lake/files"})
+
+@dp.update_flow(target="files", name="changed")
+def changed():
+    return spark.readStream.schema("id int").json("in").groupBy("id").count()
+"""
+
+
+def test_a_delta_sink_does_not_take_changed_rows(folder):
+    folder.write("src/a.py", UPDATES)
+    (folder.folder / "in").mkdir()
+    for refused in (folder.plan, folder.run):
+        assert refusal(refused) == (
+            "[SINK_COLUMNS_INVALID] flow changed into sink files: its query gives the rows that changed with each "
+            "batch, and a Delta sink only appends; the pipeline was not run\n"
+            "  at: src/a.py:6\n"
+            "  hint: a streaming table in the place of the sink, and keys=[...] on the flow: each row replaces the one "
+            "before"
+        )

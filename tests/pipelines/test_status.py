@@ -14,6 +14,7 @@ from rivermouth.domain.kafka.read_topics import ReadTopics, read_topics
 from rivermouth.engine.report.flow_status import PartitionStatus
 from rivermouth.errors import RivermouthError
 from rivermouth.pipelines import commands
+from rivermouth.pipelines.session.kafka_clusters import KafkaClusters
 from rivermouth.pipelines.status import status
 
 PYTHON = """
@@ -364,3 +365,10 @@ def test_which_cluster_can_be_asked_again():
         found = read_topics(options, "ours:1", of_project)
         assert found == wanted, options
         assert found is None or (found.has("a"), found.has("c")) == (True, False)
+
+
+def test_options_of_a_query_that_is_evaluated_again_are_kept_once(shop):
+    (pipeline,) = commands.pipelines(".")
+    clusters, options = KafkaClusters(pipeline), {"kafka.bootstrap.servers": "other:9092", "subscribe": "a"}
+    assert [clusters.options_for(options) for _ in range(3)] == [{}, {}, {}]
+    assert clusters.options == [options]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
 
 import pytest
 
 from rivermouth import Record, RivermouthError
 from rivermouth.testing import run_flow as plain_run_flow
+from rivermouth.testing.sources import _record_of
 
 PYTHON = """
 from pyspark import pipelines as dp
@@ -215,3 +217,50 @@ def test_a_flow_writes_its_table(run_flow, spark):
     assert rows(inferred.table(), "id", "note") == [(1, "x")]
     assert inferred.dead_letters().count() == 0
     assert_no_records(spark)
+
+
+SINKS = """
+from pyspark import pipelines as dp
+
+dp.create_sink("totals", "kafka", {"kafka.bootstrap.servers": "nowhere:1", "topic": "totals"})
+dp.create_sink("files", "parquet", {"path": "/Volumes/out/files"})
+
+def orders():
+    options = {"kafka.bootstrap.servers": "nowhere:1", "subscribe": "orders"}
+    read = spark.readStream.format("kafka").options(**options).load()
+    return read.selectExpr("CAST(key AS STRING) AS country", "CAST(CAST(value AS STRING) AS INT) AS amount")
+
+@dp.update_flow(target="totals")
+def to_totals():
+    totals = orders().groupBy("country").sum("amount")
+    return totals.selectExpr("country AS key", "CAST(`sum(amount)` AS STRING) AS value")
+
+@dp.append_flow(target="files", once=True)
+def to_files():
+    return spark.range(2)
+"""
+
+
+def test_sinks_take_what_they_take_outside_of_tests(tmp_path, run_pipeline):
+    (tmp_path / "a.py").write_text(SINKS)
+    shop = run_pipeline(tmp_path / "a.py", topics={"orders": [Record(b"1", key=b"a"), Record(b"2", key=b"b")]})
+    assert rows(shop.sink("totals"), "key", "value") == [("a", "1"), ("b", "2")]
+    shop.update(topics={"orders": [Record(b"5", key=b"a")]})
+    assert rows(shop.sink("totals"), "key", "value") == [("a", "1"), ("a", "6"), ("b", "2")]
+    assert rows(shop.sink("files"), "id") == [(0,), (1,)]
+    assert shop.counts("files").written == 0  # in the second update
+    (tmp_path / "a.py").write_text(SINKS.replace("AS STRING) AS value", "AS STRING) AS total"))
+    with pytest.raises(RivermouthError, match="value"):
+        run_pipeline(tmp_path / "a.py", topics={"orders": []})
+
+
+def test_the_time_of_a_row_does_not_depend_on_the_zone_of_the_machine(spark, monkeypatch):
+    frame = spark.sql("SELECT CAST('a' AS BINARY) AS value, TIMESTAMP '2026-01-01 03:00:00' AS timestamp")
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        (record,) = (_record_of(row.asDict()) for row in frame.collect())
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert record.timestamp == dt.datetime(2026, 1, 1, 3, tzinfo=dt.UTC)

@@ -9,6 +9,7 @@ from tests.pipelines.conftest import refusal
 
 from rivermouth.engine.query import query_events as ev
 from rivermouth.errors import RivermouthError
+from rivermouth.side_tables.source_files import SourceFiles
 
 PYTHON = """
 import dlt
@@ -372,7 +373,53 @@ def seen(folder):
     return folder
 
 
-def test_a_query_without_its_state_is_not_started(seen):
+def test_streams_of_a_query_that_change_their_places_are_refused(folder):
+    union = "CREATE STREAMING TABLE t AS SELECT id FROM STREAM read_files('{}', format => 'json', schema => 'id int')"
+    branch = " UNION ALL SELECT id FROM STREAM read_files('{}', format => 'json', schema => 'id int')"
+
+    def define(*places):
+        folder.write("src/a.sql", union.format(places[0]) + "".join(branch.format(each) for each in places[1:]) + ";\n")
+
+    for number, place in enumerate(("one", "two", "three")):
+        folder.feed(f"{place}/1.json", {"id": number})
+    define("one", "two")
+    assert folder.run()["t"].error is None
+    stream = f"text {folder.folder}/"
+    before = f"{stream}one; {stream}two"
+    for places in (("two", "one"), ("one", "two", "three"), ("one",)):
+        define(*places)
+        now = "; ".join(f"{stream}{each}" for each in places)
+        text = (
+            f"[STREAMS_MOVED] flow t: its query read the streams {before}, and it reads {now}; Spark finds what each "
+            "of them has read by its number, so the flow was not started\n"
+            "  at: src/a.sql:1\n"
+            "  hint: rivermouth run --full-refresh t, or write the streams in their former order"
+        )
+        assert str(folder.run()["t"].error) == refusal(folder.plan) == text
+    # A stream of another folder in the place of one goes on with what is there.
+    define("one", "three")
+    assert folder.run()["t"].error is None
+    assert folder.rows("default.t") == [(0,), (1,), (2,)]
+    define("three", "one")
+    assert folder.run(full_refresh=("t",))["t"].error is None
+    assert folder.rows("default.t") == [(0,), (2,)]
+
+
+def test_a_query_without_its_state_and_another_query_are_not_started(seen):
+    text = (seen.folder / "src/a.py").read_text()
+    seen.write("src/a.py", text.replace("dropDuplicates(['id'])", "groupBy('id').count().selectExpr('id')"))
+    seen.feed("in/2.json", {"id": 2}, {"id": 3})
+    assert str(seen.run()["seen"].error) == (
+        "[QUERY_STATE_CHANGED] flow seen keeps state, and its query was changed in a way that this state does not "
+        "allow: Streaming stateful operator name does not match with the operator in state metadata. Stateful "
+        "operators in the metadata: [(OperatorId: 0 -> OperatorName: dedupe)]; Stateful operators in current batch: "
+        "[(OperatorId: 0 -> OperatorName: stateStoreSave)]; the batch was not written\n"
+        "  at: src/a.py:2\n"
+        "  hint: write the query as it was; or, for a table, rivermouth run --full-refresh seen; or keep what was "
+        "written and read the sources again: rivermouth run --reset-checkpoint seen"
+    )
+    seen.write("src/a.py", text)
+    assert seen.run()["seen"].counts.written == 1
     assert_state_lost(seen)
 
 
@@ -418,3 +465,95 @@ def test_a_failed_expectation_writes_nothing_of_its_batch_and_others_go_on(folde
     )
     assert folder.rows("default.strict") == []
     assert folder.rows("default.lenient", "id") == [(0,), (1,)]
+
+
+RESTORED = """
+from pyspark import pipelines as dp
+
+@dp.table
+def plain():
+    return spark.readStream.schema("id bigint").json("in")
+
+dp.create_streaming_table("keyed")
+dp.create_auto_cdc_flow(target="keyed", source="plain", keys=["id"], sequence_by="id")
+
+@dp.materialized_view
+def total():
+    return spark.read.table("plain").selectExpr("sum(id) AS ids")
+"""
+
+
+def test_tables_that_were_taken_back_lose_no_rows_silently(folder):
+    folder.write("src/a.py", RESTORED)
+    for number in range(2):
+        folder.feed(f"in/{number}.json", {"id": number})
+        folder.run()
+    versions = {name: folder.table(name).version() for name in ("plain", "keyed", "total")}
+    for name, version in versions.items():
+        folder.table(name).restore(version - 1)
+    folder.table("plain").restore(0)
+    place = f"{folder.folder}/lake/default"
+    restored = {
+        name: (
+            f"[TABLE_RESTORED] flow {name}: version {version + 1} of table {place}/{name} (RESTORE) took it back "
+            f"behind ledger entry 1; the flow would not read the missing rows again, and was stopped\n"
+            f"  at: src/a.py:{line}\n"
+            f"  hint: RESTORE TABLE delta.`{place}/{name}` TO VERSION AS OF {version}; or rivermouth run "
+            f"--full-refresh {name}; or keep the rows and read the sources again: "
+            f"rivermouth run --reset-checkpoint {name}"
+        )
+        for name, version, line in (("plain", versions["plain"], 4), ("keyed", versions["keyed"], 9))
+    }
+    assert refusal(folder.plan) == restored["plain"]
+    folder.feed("in/2.json", {"id": 2})
+    found = folder.run()
+    assert str(found["plain"].error) == restored["plain"]
+    assert str(folder.run(refresh=("keyed",))["keyed"].error) == restored["keyed"]
+    folder.table("keyed").restore(versions["keyed"])
+    assert folder.plan(full_refresh=("plain",))["keyed"].flows[0].action == "not selected"
+    found = folder.run(full_refresh=("plain", "keyed"))
+    assert {name: each.error for name, each in found.items()} == {"plain": None, "keyed": None}
+    assert folder.rows("default.plain") == folder.rows("default.keyed") == [(0,), (1,), (2,)]
+    assert folder.run()["total"].error is None
+    assert folder.rows("default.total") == [(3,)]
+
+    def taken_back(step):
+        if step == "write":
+            folder.table("plain").restore(0)
+
+    folder.feed("in/3.json", {"id": 3})
+    assert folder.run(step=taken_back, refresh=("plain",))["plain"].error.code == "TABLE_RESTORED"
+    folder.table("plain").restore(folder.table("plain").version() - 1)
+    assert folder.run(refresh=("plain",))["plain"].error is None
+    assert folder.rows("default.plain") == [(0,), (1,), (2,), (3,)]
+
+
+def test_a_full_refresh_that_ended_half_way_leaves_no_file_out(folder, monkeypatch):
+    folder.write(
+        "src/a.py",
+        "from pyspark import pipelines as dp\n"
+        "@dp.table\n"
+        "def read():\n"
+        "    return spark.readStream.schema('id bigint').option('maxFilesPerTrigger', 1).json('in')\n",
+    )
+    for number in range(2):
+        folder.feed(f"in/{number}.json", {"id": number})
+    assert folder.run()["read"].counts.written == 2
+
+    def ended(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SourceFiles, "forget", ended)
+        with pytest.raises(KeyboardInterrupt):
+            folder.run(full_refresh=("read",))
+    assert folder.rows("default.read") == []
+
+    def ended_at_second(step):
+        if step == "write" and folder.rows("default.read"):
+            raise RuntimeError(step)
+
+    assert folder.run(step=ended_at_second)["read"].error.code == "QUERY_FAILED"
+    shutil.rmtree(folder.folder / "lake/_rivermouth/pipelines/shop/checkpoints")
+    assert folder.run()["read"].error is None
+    assert folder.rows("default.read") == [(0,), (1,)]

@@ -117,3 +117,42 @@ def test_rows_that_a_view_leaves_out_are_counted_by_each_stream_that_reads_it(sh
     log = shop.rows("_rivermouth.pipelines.shop.event_log", "details")
     assert any('"dropped_records": 1' in text and '"dataset": "good"' in text for (text,) in log)
     assert invoke(["audit"]) == 0
+
+
+BY_BATCHES = """
+from pyspark import pipelines as dp
+
+@dp.temporary_view
+@dp.expect_or_drop("an id", "id > 0")
+def good():
+    return spark.readStream.schema("id bigint").option("maxFilesPerTrigger", 1).json("data")
+
+@dp.foreach_batch_sink
+def copies(frame, number):
+    frame.limit(1).collect()
+    frame.collect()
+
+@dp.append_flow(target="copies")
+def to_copies():
+    return spark.readStream.table("good")
+
+dp.create_sink("out", "noop")
+
+@dp.append_flow(target="out")
+def to_out():
+    return spark.readStream.table("good")
+"""
+
+
+def test_counts_of_views_are_the_sums_of_all_batches_of_a_sink(folder):
+    folder.write("src/a.py", BY_BATCHES)
+    for number in range(3):
+        folder.feed(f"data/{number}.json", *({"id": each} for each in range(number + 1)))
+    for found in folder.run().values():
+        assert (found.error, found.counts.read, found.counts.views) == (
+            None,
+            3,
+            {"good": QueryCounts(6, 3, 3, 0, {"an id": 3})},
+        )
+    log = folder.rows("_rivermouth.pipelines.shop.event_log", "details")
+    assert sum('"dataset": "good", "passed_records": 3, "failed_records": 3' in text for (text,) in log) == 2

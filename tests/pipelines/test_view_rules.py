@@ -168,11 +168,16 @@ DECISIONS = [
         "full",
         "an expectation calls rand(), which says something else each time",
     ),
+    (
+        {"judged": (node("Project"), node("Window"))},
+        "full",
+        "2 new versions of a; an expectation looks at several rows",
+    ),
     ({"sources": {"/lake/a": replace(LOST, versions=0)}}, "full", f"a: {LOST.reason}"),
     ({"has_letters": True}, "full", "2 new versions of a; its groups would have dead letters of older refreshes"),
     ({"has_letters": True, "tree": numbered(A)}, "append", "2 new versions of a"),
     (
-        {"unfit_columns": frozenset(["k"])},
+        {"unfit_columns": {"k": "is of another type in its table"}},
         "full",
         "2 new versions of a; column k is of another type in its table",
     ),

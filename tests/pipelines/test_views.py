@@ -364,6 +364,67 @@ def test_what_is_committed_while_a_view_is_refreshed_comes_with_the_next_refresh
     check(folder, two(rows()))
 
 
+UNSURE = """
+from pyspark import pipelines as dp
+from pyspark.sql import functions as F
+
+lookup = spark.read.json("lookup")
+RATE = float(spark.conf.get("rate"))
+times = F.udf(lambda amount: amount * RATE, "double")
+
+@dp.materialized_view(partition_cols=["name"], refresh_policy="incremental")
+def by_name():
+    return spark.read.table("facts").groupBy("name").agg(F.sum("amount").alias("total"))
+
+@dp.materialized_view
+def looked_up():
+    return spark.read.table("facts").join(lookup, "name").select("id", "label")
+
+@dp.materialized_view
+@dp.expect_or_drop("one", "count(*) OVER (PARTITION BY name) = 1")
+def alone():
+    return spark.read.table("facts").select("id", "name")
+
+@dp.materialized_view
+def rated():
+    return spark.read.table("facts").select("id", times("amount").alias("amount"))
+"""
+
+
+def test_where_new_rows_do_not_say_what_the_view_is_it_is_computed_in_full(folder):
+    """Texts that a table is partitioned by, frames of the whole file, expectations over rows, values in functions."""
+    settings = "name: shop\nlibraries: [{{glob: {{include: src/**}}}}]\nconfiguration: {{rate: '{}'}}\n"
+    facts = folder.folder / "lake/default/facts"
+
+    def insert(*rows):
+        table = pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], SCHEMA)
+        write_deltalake(str(facts), table, mode="append")
+
+    folder.write("src/a.py", UNSURE)
+    folder.write("pipeline.yml", settings.format(1))
+    folder.feed("lookup/1.json", {"name": "b", "label": "x"})
+    insert((1, "", 1), (2, None, 2), (3, "b", 3))
+    assert set(kinds_of(folder.run()).values()) == {"full"}
+    folder.feed("lookup/2.json", {"name": "a", "label": "y"})
+    insert((4, "", 5), (5, "b", 1), (6, "a", 1))
+    found = folder.run()
+    assert set(kinds_of(found).values()) == {"full"}
+    reasons = {name: each.reason.removeprefix("1 new version of facts; ") for name, each in found.items()}
+    assert reasons | {"rated": ""} == {
+        "by_name": "column name is a text that its table is partitioned by",
+        "looked_up": "it reads a frame that was made outside of it, and it is not known whether that has changed",
+        "alone": "an expectation looks at several rows",
+        "rated": "",
+    }
+    by_name = sorted(folder.rows("default.by_name", "total"))
+    assert by_name == [(1,), (2,), (4,), (6,)]  # of a, null, b and the empty text
+    assert sorted(folder.rows("default.looked_up", "id, label")) == [(3, "x"), (5, "x"), (6, "y")]
+    assert sorted(folder.rows("default.alone", "id")) == [(2,), (6,)]
+    folder.write("pipeline.yml", settings.format(2))
+    assert folder.run()["rated"].reason == "its definition has changed"
+    assert min(folder.rows("default.rated", "id, amount")) == (1, 2.0)
+
+
 @pytest.mark.long
 def test_what_cannot_be_followed_is_computed_in_full_and_says_why(folder, spark):
     folder.write("src/views.sql", TWO)

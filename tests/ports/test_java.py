@@ -1,6 +1,7 @@
 """Which Java is taken, and what is said when there is none."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from rivermouth.errors import JavaNotFound, JavaTooOld
 from rivermouth.ports import java
+from rivermouth.ports.spark import session_conf
 
 SPARK_WITHOUT_A_JAVA_ON_PATH = """
 import os
@@ -164,3 +166,17 @@ def test_a_jvm_has_no_secret_as_argument(spark):
     arguments = Path(f"/proc/{pid}/cmdline").read_text()
     assert "spark.app.name" in arguments
     assert "hunter2" not in arguments
+
+
+@pytest.mark.parametrize("variable", ["JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS"])
+def test_the_collector_of_the_environment_is_kept(variable, monkeypatch):
+    found = java.find()
+    conf = session_conf.jvm_conf("look")["spark.driver.extraJavaOptions"]
+    assert len(re.findall(r"-XX:\+Use\w+GC", conf)) == 1
+    monkeypatch.setenv(variable, "-Xmx300m -XX:+UseSerialGC")
+    options = session_conf.jvm_conf("look")["spark.driver.extraJavaOptions"].split()
+    assert [each for each in options if re.fullmatch(r"-XX:\+Use\w+GC", each)] == []
+    given = os.environ["SPARK_SUBMIT_OPTS"].split() if variable == "SPARK_SUBMIT_OPTS" else []
+    flags = [*given, *options, "-XX:+PrintFlagsFinal", "-version"]
+    done = subprocess.run([found.executable, *flags], capture_output=True, text=True, check=True)
+    assert re.search(r"UseSerialGC +:?= true", done.stdout)

@@ -156,7 +156,7 @@ def test_an_entry_of_our_own_that_we_do_not_know_is_told_apart_from_a_change_by_
     assert str(caught.value) == (
         f"[COMMIT_LOST] flow f: ledger entry 2 of table {ledger.location} was committed by another process; "
         "this batch was not written\n"
-        "  hint: stop the other run, then: rivermouth run f"
+        "  hint: stop the other run, then: rivermouth run"
     )
 
 

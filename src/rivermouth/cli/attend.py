@@ -44,30 +44,32 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
-def hooks(output: Output, shown: Progress | None = None) -> Iterator[RunHooks]:
+def hooks(output: Output, shown: Progress | None = None, stop: Stop | None = None) -> Iterator[RunHooks]:
     """A door for one command: what Spark's JVM says goes to a file, which stays only where Spark itself failed.
 
     Args:
         output: How the command speaks.
         shown: Hears events, and shows what goes on; where None, a line or a spinner does.
+        stop: Where the wish to end is uttered; None for one of its own.
     """
-    from rivermouth.project.commands.managed_session import RunHooks
+    from rivermouth.project.commands.managed_session import RunHooks, Stop
 
     handle, name = tempfile.mkstemp(prefix="rivermouth-spark-", suffix=".log")
     os.close(handle)
-    log = Path(name)
+    log, stop = Path(name), stop or Stop()
     try:
         if shown is None:
             from rivermouth.cli.live import waiting
 
             say = lambda words: output.note(f"{words} …")  # noqa: E731
-            yield RunHooks(say=say, waits=lambda words: waiting(output, words), log=log)
+            yield RunHooks(say=say, waits=lambda words: waiting(output, words), log=log, stop=stop)
         else:
             yield RunHooks(
                 listener=shown.hear,
                 say=lambda words: shown.echo(f"{words} …"),
                 waits=shown.waits,
                 log=log,
+                stop=stop,
             )
     except (KeyboardInterrupt, Interrupted):
         log.unlink(missing_ok=True)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rivermouth.pipelines.running.plan import PlannedDataset
     from rivermouth.pipelines.running.update import DatasetOutcome
     from rivermouth.pipelines.selection import Selection
+    from rivermouth.project.commands.managed_session import Stop
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 SOURCE_FILES: Final = (".py", ".sql", ".ipynb")
@@ -188,7 +189,9 @@ def _listed(text: str | None) -> tuple[str, ...]:
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
 
 
-def run_pipeline(pipeline: Pipeline, chosen: Selection, output: Output, *, follow: bool | None) -> list[DatasetOutcome]:
+def run_pipeline(
+    pipeline: Pipeline, chosen: Selection, output: Output, *, follow: bool | None, stop: Stop | None = None
+) -> list[DatasetOutcome]:
     """Runs one pipeline, says what goes on, and what it came to.
 
     Raises:
@@ -201,7 +204,7 @@ def run_pipeline(pipeline: Pipeline, chosen: Selection, output: Output, *, follo
     notes(pipeline, output)
     options = commands.UpdateOptions(chosen, follow, speaker(output))
     outcomes: list[DatasetOutcome] = []
-    with hooks(output) as given:
+    with hooks(output, stop=stop) as given:
         try:
             outcomes = run_interruptible(lambda: commands.run(pipeline, options, given), given.stop, output.note)
         except Interrupted:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
 import click
 
@@ -23,7 +24,7 @@ from rivermouth.cli.pipelines import (
 )
 from rivermouth.cli.text_table import columns
 from rivermouth.cli.undeclared import undeclared_text
-from rivermouth.errors import FlowBroken
+from rivermouth.errors import FlowBroken, RivermouthError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +32,15 @@ if TYPE_CHECKING:
     from rivermouth.engine.flow.jobs import FlowOutcome, StartActions
     from rivermouth.pipelines.running.pipeline import Pipeline
     from rivermouth.pipelines.selection import Selection
+    from rivermouth.project.commands.managed_session import Stop
     from rivermouth.project.resolved.resolved_project import ResolvedProject
+
+
+class Work(Protocol):
+    """Something that is run until it has read what there is, or until it is stopped."""
+
+    def __call__(self, *, stop: Stop | None) -> object:
+        """Runs it."""
 
 
 @click.command(short_help="Write records into their tables, or refresh a pipeline.")
@@ -85,22 +94,50 @@ def run(
     pipelines, others = meant(file, flows, settings)
     check_selection(selected, pipelines)
     alone = are_alone(file, flows, pipelines, others)
-    check_follow(pipelines, alone=alone, follow=follow)
+    check_follow(pipelines, alone=alone, follow=follow, once=once)
     if alone:
         of_flows = {"--adopt": adopt, "--update-schema": update_schema, "--debug": debug, "--why": why}
         check_no_flow_options(of_flows | {"--accept-loss": accept_loss, "--new-epoch": new_epoch, "--rewind": rewind})
-        for pipeline in pipelines:
-            run_pipeline(pipeline, selected, output, follow=follow if follow or once else None)
+        goes_on = follow if follow or once else None
+        run_each([partial(run_pipeline, each, selected, output, follow=goes_on) for each in pipelines], output)
         return
     project = Project.load(file).with_debug(debug=debug)
     start = StartActions(decision=decided, adoption=taken, update_schema=update_schema)
-    run_flows(project, others, follow=follow, output=output, start=start)
-    for pipeline in pipelines:
-        run_pipeline(pipeline, selected, output, follow=False)
+    works: list[Work] = [partial(run_flows, project, others, follow=follow, output=output, start=start)]
+    run_each([*works, *(partial(run_pipeline, each, selected, output, follow=False) for each in pipelines)], output)
 
 
-def check_follow(pipelines: Sequence[Pipeline], *, alone: bool, follow: bool) -> None:
-    """Checks that ``--follow`` is about flows, or about one pipeline.
+def run_each(works: Sequence[Work], output: Output) -> None:
+    """Does each of these, one after the other. A failure keeps none from being done; after a stop none begins.
+
+    Args:
+        works: Each hears the wish to stop that it is given.
+        output: Says the errors, if there are several; the last one is raised.
+    """
+    from rivermouth.project.commands.managed_session import Stop
+
+    failures: list[Exception] = []
+    for work in works:
+        stop = Stop()
+        try:
+            work(stop=stop)
+        except Interrupted:
+            raise
+        except Exception as error:  # noqa: BLE001 - raised at the end
+            failures.append(error)
+        if stop.asked:
+            break
+    for each in failures[:-1]:
+        if isinstance(each, RivermouthError):
+            output.error(each)
+        else:
+            output.unexpected(each)
+    if failures:
+        raise failures[-1]
+
+
+def check_follow(pipelines: Sequence[Pipeline], *, alone: bool, follow: bool, once: bool) -> None:
+    """Checks that what goes on until it is stopped is the flows, or one pipeline.
 
     Raises:
         UsageError: It is about more.
@@ -111,6 +148,10 @@ def check_follow(pipelines: Sequence[Pipeline], *, alone: bool, follow: bool) ->
     if follow and len(pipelines) > 1:
         named = ", ".join(each.name for each in pipelines)
         msg = f"--follow goes on with one pipeline, and there are several: {named}. Name one."
+        raise click.UsageError(msg)
+    others = len(pipelines) > 1 or not alone
+    if going := [each.name for each in pipelines if each.settings.continuous and others and not once]:
+        msg = f"Pipeline {going[0]} is continuous: it goes on, and the others would not run. Name it, or add --once."
         raise click.UsageError(msg)
 
 
@@ -132,6 +173,7 @@ def run_flows(
     follow: bool,
     output: Output,
     start: StartActions,
+    stop: Stop | None = None,
 ) -> list[FlowOutcome]:
     """Runs flows with progress, a summary and a clean end.
 
@@ -146,7 +188,7 @@ def run_flows(
     run_jobs(project, flows, follow=follow)  # what is wrong is said before Spark is started
     shown = progress(output)
     outcomes: list[FlowOutcome] = []
-    with hooks(output, shown) as given:
+    with hooks(output, shown, stop) as given:
         try:
             outcomes = run_interruptible(
                 lambda: run_flows.run(project, flows, follow=follow, hooks=given, start=start),

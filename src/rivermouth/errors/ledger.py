@@ -153,7 +153,7 @@ class CommitLost(RivermouthError):
         "flow {flow}: ledger entry {entry} of table {table} was committed by another process; "
         "this batch was not written"
     )
-    hint = "stop the other run, then: rivermouth run {flow}"
+    hint = "stop the other run, then: rivermouth run"
 
 
 class CountsDisagree(RivermouthError):

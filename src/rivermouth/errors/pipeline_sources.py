@@ -173,3 +173,25 @@ class SnapshotMissing(RivermouthError):
     code = "SNAPSHOT_MISSING"
     what = "flow {flow}: its function returned None, and {dataset} has no columns yet; the pipeline was not run"
     hint = 'dp.create_streaming_table("{dataset}", schema="id bigint, ...") declares them; or run with a snapshot'
+
+
+class StreamsMoved(RivermouthError):
+    """A query has its streams in another order than before, or more or fewer of them."""
+
+    code = "STREAMS_MOVED"
+    what = (
+        "flow {flow}: its query read the streams {before}, and it reads {now}; Spark finds what each of them has read "
+        "by its number, so the flow was not started"
+    )
+    hint = "rivermouth run --full-refresh {dataset}, or write the streams in their former order"
+
+
+class SourceCleared(RivermouthError):
+    """A stream reads a table of its pipeline that a full refresh emptied."""
+
+    code = "SOURCE_CLEARED"
+    what = (
+        "flow {flow} streams from the table {table}, whose rows a full refresh removed in version {version}; "
+        "nothing more was written"
+    )
+    hint = "{fix}"

@@ -30,14 +30,28 @@ class CdcTargetChanged(RivermouthError):
 
 
 class CdcOrderLost(RivermouthError):
-    """An AUTO CDC target has rows, and the table behind it, which has the order of the changes, is not there."""
+    """An AUTO CDC target has rows, and the table behind it, with the order of the changes, is missing or older."""
 
     code = "CDC_ORDER_LOST"
     what = (
-        "flow {flow}: the table {table} has rows, and {folder}, which has the order of their changes, is not there; "
-        "the flow was not started"
+        "flow {flow}: the table {table} has rows, and {folder}, which has the order of their changes, is missing, or "
+        "older than these rows; the flow was not started"
     )
     hint = "rivermouth run --full-refresh {dataset}, or restore the folder"
+
+
+class TableRestored(RivermouthError):
+    """A table was taken back to a version that does not have all rows that its flow has written."""
+
+    code = "TABLE_RESTORED"
+    what = (
+        "flow {flow}: version {version} of table {table} (RESTORE) took it back behind ledger entry {entry}; the flow "
+        "would not read the missing rows again, and was stopped"
+    )
+    hint = (
+        "RESTORE TABLE delta.`{table}` TO VERSION AS OF {before}; or rivermouth run --full-refresh {dataset}; or keep "
+        "the rows and read the sources again: rivermouth run --reset-checkpoint {dataset}"
+    )
 
 
 class SnapshotKeysRepeated(RivermouthError):

@@ -189,6 +189,20 @@ class QueryStateLost(RivermouthError):
     )
 
 
+class QueryStateChanged(RivermouthError):
+    """A query was changed, and cannot go on with the state that it kept before."""
+
+    code = "QUERY_STATE_CHANGED"
+    what = (
+        "flow {flow} keeps state, and its query was changed in a way that this state does not allow: {detail}; "
+        "the batch was not written"
+    )
+    hint = (
+        "write the query as it was; or, for a table, rivermouth run --full-refresh {dataset}; or keep what was written "
+        "and read the sources again: rivermouth run --reset-checkpoint {dataset}"
+    )
+
+
 class TableOfFlow(RivermouthError):
     """The table of a dataset has rows that a flow of a project file wrote."""
 
@@ -257,6 +271,14 @@ class QueryFailed(RivermouthError):
     code = "QUERY_FAILED"
     what = "flow {flow} failed with {error}: {detail}; the batch was not written"
     hint = "rivermouth run, after the cause is corrected; batches before it are in the table"
+
+
+class QueryCountsDisagree(RivermouthError):
+    """A batch of a query has other rows in its table than were counted."""
+
+    code = "QUERY_COUNTS_DISAGREE"
+    what = "flow {flow}: ledger entry {entry}: {detail}; the batch is in table {dataset}, and its counts may be wrong"
+    hint = "rivermouth run --full-refresh {dataset}, once the query gives the same rows each time; or report a bug"
 
 
 class PipelineFailed(RivermouthError):

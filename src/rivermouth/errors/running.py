@@ -92,7 +92,10 @@ class FlowBroken(RivermouthError):
 
     code = "FLOW_BROKEN"
     what = "flow {flow}: {detail}; the current batch was not written, or will be found at the next start"
-    hint = "rivermouth run {flow}"
+    hint = "{fix}"
+
+    def __init__(self, *, at: str | None = None, **facts: object) -> None:
+        super().__init__(at=at, **{"fix": f"rivermouth run {facts['flow']}", **facts})
 
 
 class EngineLost(RivermouthError):

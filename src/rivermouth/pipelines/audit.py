@@ -64,6 +64,7 @@ class _Log:
         why: Why they do not show it.
         foreign: Which commit of somebody else changed rows that are still there.
         problems: Commits that have other rows than their entry says.
+        replaced: By flow its newest entry that replaced all rows.
     """
 
     entries: dict[str, list[QueryEntry]] = field(default_factory=dict)
@@ -71,6 +72,7 @@ class _Log:
     why: str = "the log no longer has all commits of the table"
     foreign: str = ""
     problems: list[str] = field(default_factory=list)
+    replaced: dict[str, int] = field(default_factory=dict)
 
 
 def audited(pipeline: Pipeline) -> list[DatasetAudit]:
@@ -180,6 +182,7 @@ def _count(log: _Log, entry: QueryEntry, commit: Commit) -> None:
     elif commit.operation == "WRITE" and rows is not None and entry.kind in ("batch", "refresh"):
         if commit.replaces_all:
             log.rows, log.foreign = 0, ""
+            log.replaced[entry.flow] = entry.number
         _add(log, entry, rows, 0)
 
 
@@ -215,13 +218,13 @@ def _letter_problems(log: _Log, letters: Mapping[tuple[str, int], int]) -> Itera
     """Entries whose dead letters are more or fewer than they say.
 
     Dead letters are written after the entry of their batch. Those of the newest one may come with the next update.
-    Those of a view are deleted when it is computed in full.
+    Those of entries whose rows a later one has replaced are deleted, but for records that were not decoded.
     """
     for flow, entries in log.entries.items():
-        replaced = max((each.number for each in entries if each.refreshed == "full"), default=-1)
+        replaced = log.replaced.get(flow, -1)
         for entry in entries:
             there, said = letters.get((flow, entry.number), 0), entry.counts.dead_lettered
-            if not there and entry.number < replaced:
+            if there <= said and entry.number < replaced:
                 continue
             if there != said and (there or entry is not entries[-1]):
                 yield f"entry {entry.number} of {flow} says {said:,} rows dead-lettered, and there are {there:,}"

@@ -12,21 +12,24 @@ from typing import TYPE_CHECKING
 
 from rivermouth.engine.flow.failures import keep_unstarted
 from rivermouth.engine.query.query_events import Note
-from rivermouth.errors import PipelineFailed, RivermouthError
+from rivermouth.errors import PipelineFailed
 from rivermouth.pipelines.running.known import UNSTARTED
 from rivermouth.pipelines.running.pipeline import Pipeline
 from rivermouth.pipelines.selection import Selection
-from rivermouth.pipelines.settings.find import find_pipelines, single_files
+from rivermouth.pipelines.settings.find import find_pipelines, is_project, single_files
 from rivermouth.pipelines.settings.known_settings import check_configuration, without_effect
 from rivermouth.pipelines.settings.project_file import expanded_configuration
 from rivermouth.pipelines.settings.stores import stores
 from rivermouth.ports.lake.lake_writer import LakeWriter
+from rivermouth.ports.spark.session import has_ended
 from rivermouth.project.commands.managed_session import NO_HOOKS, ManagedSession, RunHooks
 from rivermouth.project.file.reading import FILE_NAME
 from rivermouth.project.resolved.resolved_project import ResolvedProject
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
 
     from rivermouth.engine.query.query_events import QueryListener
     from rivermouth.pipelines.running.load import Loaded
@@ -76,6 +79,7 @@ def pipelines(
         RivermouthError: Settings or a project file cannot be read.
     """
     environ = os.environ if environ is None else environ
+    own: Path | None = None
     if files:
         found = [single_files([Path(each) for each in files], params=params)]
         home = Path()
@@ -85,10 +89,11 @@ def pipelines(
             return []  # the project file is missing, and its own error says so
         home = path if path.is_dir() else path.parent
         wanted = home if path.name == FILE_NAME and not path.exists() else path
+        own = path if path.is_file() and is_project(path) else None
         found = find_pipelines(
             home if path.name == FILE_NAME else wanted, profile=profile, params=params, environ=environ
         )
-    made = [_pipeline(settings, home, environ) for settings in found]
+    made = [_pipeline(settings, own or home / FILE_NAME, environ) for settings in found]
     # One Spark may run them all.
     read = frozenset[str]().union(
         *(stores(each.configuration.values(), each.settings.files, each.paths) for each in made)
@@ -96,9 +101,8 @@ def pipelines(
     return [replace(each, project=replace(each.project, stores=tuple(read))) for each in made]
 
 
-def _pipeline(settings: PipelineSettings, home: Path, environ: Mapping[str, str]) -> Pipeline:
-    beside = [folder / FILE_NAME for folder in (home, settings.folder)]
-    written = next((file for file in beside if file.is_file()), None)
+def _pipeline(settings: PipelineSettings, project_file: Path, environ: Mapping[str, str]) -> Pipeline:
+    written = next((file for file in (project_file, settings.folder / FILE_NAME) if file.is_file()), None)
     if written is not None:
         project = ResolvedProject.load(written, environ)
     else:
@@ -135,13 +139,21 @@ def opened(
         RivermouthError: What is wrong with its files, definitions or queries.
     """
     with ManagedSession(pipeline.project, hooks, use=use) as spark:
-        from rivermouth.pipelines.running.reset import loaded_for  # noqa: PLC0415 - loads Spark
-
         # Flows that follow begin side by side, so that one may read a view before it is computed.
         follows = use == "follow" or (use == "look" and pipeline.settings.continuous)
         computes = selection is not None and not follows
-        with loaded_for(selection or Selection(), pipeline, spark, writes=writes, computes=computes) as found:
+        with _loaded(pipeline, spark, selection, writes=writes, computes=computes) as found:
             yield found
+
+
+@contextmanager
+def _loaded(
+    pipeline: Pipeline, spark: SparkSession, selection: Selection | None, *, writes: bool, computes: bool
+) -> Iterator[Loaded]:
+    from rivermouth.pipelines.running.reset import loaded_for  # noqa: PLC0415 - loads Spark
+
+    with loaded_for(selection or Selection(), pipeline, spark, writes=writes, computes=computes) as found:
+        yield found
 
 
 def run(pipeline: Pipeline, options: UpdateOptions | None = None, hooks: RunHooks = NO_HOOKS) -> list[DatasetOutcome]:
@@ -164,12 +176,19 @@ def run(pipeline: Pipeline, options: UpdateOptions | None = None, hooks: RunHook
         its table and its dead letters once, or comes with the next run.
     """
     options = options or UpdateOptions()
-    use: JvmUse = "follow" if _follows(pipeline, options) else "drain"
-    opening = opened(pipeline, hooks, writes=True, use=use, selection=options.selection)
-    with noting_failure(pipeline), opening as loaded:
-        stopping = threading.Event()
-        with _stopped_by(hooks, stopping):
-            return updated(loaded, options, stopping)
+    follows, stopping = _follows(pipeline, options), threading.Event()
+    engine = ManagedSession(pipeline.project, hooks, use="follow" if follows else "drain")
+    outcomes: list[DatasetOutcome] | None = None
+    with noting_failure(pipeline), engine as spark:
+        opening = _loaded(pipeline, spark, options.selection, writes=True, computes=not follows)
+        try:
+            with opening as loaded, _stopped_by(hooks, stopping, engine.kill):
+                outcomes = updated(loaded, options, stopping)
+        except Exception:
+            # The settings of a session cannot be put back in a JVM that is gone.
+            if not has_ended(spark) or (outcomes is None and not hooks.stop.asked):
+                raise
+    return outcomes or []
 
 
 def updated(loaded: Loaded, options: UpdateOptions, stopping: threading.Event | None = None) -> list[DatasetOutcome]:
@@ -206,18 +225,18 @@ def noting_failure(pipeline: Pipeline) -> Iterator[None]:
     lake = LakeWriter(pipeline.project.spark_conf, timeout_s=_TIMEOUT_S)
     try:
         yield
-    except RivermouthError as error:
+    except Exception as error:
         keep_unstarted(lake, pipeline.failures, [UNSTARTED], error)
         raise
 
 
 @contextmanager
-def _stopped_by(hooks: RunHooks, stopping: threading.Event) -> Iterator[None]:
+def _stopped_by(hooks: RunHooks, stopping: threading.Event, kill: Callable[[], None]) -> Iterator[None]:
     class _Supervised:
         def stop(self) -> None:
             stopping.set()
 
-    with hooks.stop.over(_Supervised(), lambda: None):  # type: ignore[arg-type]
+    with hooks.stop.over(_Supervised(), kill):  # type: ignore[arg-type]
         yield
 
 

@@ -239,7 +239,8 @@ def replayed(
     Rows are checked by the expectations. Records that were not decoded go through their query, where it keeps no state.
 
     Raises:
-        LettersNotReplayed: A named table is a materialized view, or a target of AUTO CDC.
+        LettersNotReplayed: A named table is a materialized view, or a target of AUTO CDC, or has other rows with each
+            batch.
         RecordsNotReplayed: All open dead letters of the named tables are records that their queries cannot try again.
         CommitLost: Another process did the same at the same time.
         RivermouthError: What is wrong with the pipeline.
@@ -254,14 +255,14 @@ def replayed(
         from rivermouth.pipelines.running.flows.replayed_records import replayed_node  # noqa: PLC0415 - loads Spark
 
         chosen = [node for node in loaded.graph.nodes if str(node.name) in tables]
-        refused = [(node, why) for node in chosen if (why := _not_replayed(node))]
-        if refused and names:
-            node, why = refused[0]
-            raise LettersNotReplayed(at=str(node.at), dataset=loaded.graph.names.shown(node.name), detail=why)
+        refused = {node.name: why for node in chosen if (why := _not_replayed(loaded, node))}
+        for node in chosen if names else ():
+            if detail := refused.get(node.name):
+                raise LettersNotReplayed(at=str(node.at), dataset=loaded.graph.names.shown(node.name), detail=detail)
         done = [
             replayed_node(loaded, node, _letter_table(loaded, node), expectation, dry_run=dry_run)
             for node in chosen
-            if not _not_replayed(node)
+            if node.name not in refused
         ]
         if names and (only := [each for each in done if each.left]) and not any(each.tried for each in done):
             raise records_not_replayed(only[0])[0]
@@ -299,13 +300,20 @@ def discarded(
         return found
 
 
-def _not_replayed(node: Node) -> str:
+def _not_replayed(loaded: Loaded, node: Node) -> str:
+    from rivermouth.engine.query.replay_letters import has_open_rows  # noqa: PLC0415 - loads Spark
+    from rivermouth.pipelines.running.flows.replayed_records import has_other_rows_with_each_batch  # noqa: PLC0415 - as above
+
     if node.kind == "materialized_view":
         return "it is a materialized view, and its next refresh computes all of its rows by the expectations of now"
     if any(flow.cdc is not None for flow in node.flows):
         return "it is a target of AUTO CDC, and changes cannot be applied out of their order"
     if any(flow.keys for flow in node.flows):
         return "it has the newest row of each key by an update flow, and a refused row may be older"
+    if has_other_rows_with_each_batch(loaded, node) and has_open_rows(
+        loaded.workspace.session, _letter_table(loaded, node)
+    ):
+        return "each batch replaces all of its rows, and checks them by the expectations of then"
     return ""
 
 

@@ -56,9 +56,14 @@ def check_file_mode(sink: Sink, flow: FlowNode, mode: str) -> None:
     """Checks that the sink takes what an output mode gives.
 
     Raises:
-        SinkColumnsInvalid: It is a sink of files, and the query changes rows that it gave before.
+        SinkColumnsInvalid: It is a sink of files, or a Delta table without keys to find rows by, and the query changes
+            rows that it gave before.
     """
-    if mode == "append" or (sink.format or "").lower() not in FORMATS:
+    kind = (sink.format or "").lower()
+    if mode == "update" and kind == "delta":
+        fix = "a streaming table in the place of the sink, and keys=[...] on the flow: each row replaces the one before"
+        raise _invalid(sink, flow, "gives the rows that changed with each batch, and a Delta sink only appends", fix)
+    if mode == "append" or kind not in FORMATS:
         return
     what = "the rows that changed" if mode == "update" else "its whole result"
     fix = 'withWatermark("at", "1 hour") in the query of an append flow: each window is written once'

@@ -216,6 +216,7 @@ class Sink:
         format: A format of Spark's writer; None for a function.
         options: The writer's.
         function: For ``foreach_batch_sink``: takes a frame and the number of the batch.
+        given: In a test, the folder of a Delta table that gets the rows in its place; empty otherwise.
     """
 
     name: str
@@ -223,6 +224,7 @@ class Sink:
     format: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     function: Callable[[Any, int], Any] | None = None
+    given: str = ""
 
 
 @dataclass(frozen=True, slots=True)

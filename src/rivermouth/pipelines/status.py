@@ -285,7 +285,10 @@ def _logged(files: LakeFiles, known: KnownDataset, flow: str) -> list[Logged] | 
     if not known.location or not delta_table.exists(files, known.location):
         return None
     count = _SERIES if known.expectations or known.views else 1
-    return _ledger(files, known, flow).entries(count, most_commits=_SERIES)
+    ledger = _ledger(files, known, flow)
+    found = ledger.entries(count, most_commits=_SERIES)
+    # The last batch of a flow that runs once is before its end.
+    return ledger.entries(count + 1, most_commits=_SERIES) if found and found[0][0].kind == "ended" else found
 
 
 def _ledger(files: LakeFiles, known: KnownDataset, flow: str) -> QueryLedger:
@@ -340,7 +343,7 @@ def _flow(
     found = DatasetFlowStatus(flow, failure=read_failure(files, pipeline.failures, file_name(flow)))
     if logged is None:
         return found, None
-    newest = logged[0] if logged else None
+    newest = next((each for each in logged if each[0].kind != "ended"), logged[0]) if logged else None
     entry = entry_in_side_file(files, _ledger(files, known, flow)) if newest is None else newest[0]
     if entry is None:
         return found, None
@@ -348,7 +351,7 @@ def _flow(
         found,
         entry=entry.number,
         finished_at=None if newest is None else newest[1].committed_at,
-        last_batch=entry.counts if entry.kind in _BATCHES else None,
+        last_batch=entry.counts if entry.kind in _BATCHES or (entry.kind == "ended" and entry.totals.read) else None,
         totals=entry.totals,
         refresh=entry.refreshed,
         reason=entry.reason,

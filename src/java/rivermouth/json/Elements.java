@@ -29,18 +29,39 @@ public final class Elements implements Serializable {
         return Calls.once(this, "split", DataTypes.createArrayType(DataTypes.BinaryType, false), true, column);
     }
 
+    /** As {@code of}; null also where an element is no JSON object, or not one alone: the array is broken as a whole. */
+    public Column ofObjects(String column) {
+        return Calls.once(this, "splitObjects", DataTypes.createArrayType(DataTypes.BinaryType, false), true, column);
+    }
+
+    /** For Spark: the elements of a value that are all JSON objects, or null. */
+    public ArrayData splitObjects(byte[] value) {
+        ArrayData found = split(value);
+        boolean isArray = found != null && isArray(value);
+        for (int at = 0; isArray && at < found.numElements(); at++) {
+            if (!Undeclared.isObject(found.getBinary(at))) {
+                return null;
+            }
+        }
+        return found;
+    }
+
     /** For Spark: the elements of a value, or null. */
     public ArrayData split(byte[] value) {
         if (value == null) {
             return null;
         }
-        int begin = blanks(value, 0);
-        if (begin == value.length || value[begin] != '[') {
+        if (!isArray(value)) {
             return new GenericArrayData(new Object[] {value});
         }
         List<Object> found = new ArrayList<>();
-        int end = end(value, begin + 1, found);
+        int end = end(value, blanks(value, 0) + 1, found);
         return end < 0 || blanks(value, end) < value.length ? null : new GenericArrayData(found.toArray());
+    }
+
+    private static boolean isArray(byte[] value) {
+        int begin = blanks(value, 0);
+        return begin < value.length && value[begin] == '[';
     }
 
     /** Behind the array whose inside begins there; -1 if it does not end, or something is missing between commas. */

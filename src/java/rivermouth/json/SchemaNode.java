@@ -32,6 +32,8 @@ final class SchemaNode {
     public boolean evolves;
     /** Of an object: the same of other fields one by one, by their names in lower case. */
     public Map<String, Boolean> evolving = Map.of();
+    /** Of a whole document: whether a field within a value is taken out alone, where it is none of its type. */
+    public boolean nested;
     /** Of an array: its elements. */
     public SchemaNode items;
     /** Of an object whose fields are not declared by name: what is in them. */

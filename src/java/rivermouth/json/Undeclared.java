@@ -4,7 +4,6 @@ import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.Serializable;
 import java.nio.charset.StandardCharsets;
-import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
@@ -103,15 +102,15 @@ public final class Undeclared implements Serializable {
             if (in.nextToken() != JsonToken.START_OBJECT) {
                 return null;
             }
-            Set<String> whole = new HashSet<>();
+            Set<String> asked = new HashSet<>();
             for (int place = 0; place < names.numElements(); place++) {
-                whole.add(names.getUTF8String(place).toString());
+                asked.add(names.getUTF8String(place).toString());
             }
-            for (Part each : parts(value, whole)) {
-                whole.add(each.name);
-                found.add(each);
-            }
-            found.object(in, root(), whole);
+            List<Part> parts = parts(value, asked);
+            parts.forEach(each -> found.whole.add(each.pointer));
+            // In a document that has a field twice, a part may be within another one.
+            parts.stream().filter(each -> !found.isWithinWhole(each.pointer)).forEach(found::add);
+            found.object(in, root());
             return found.text();
         } catch (IOException | RuntimeException broken) {
             return null;
@@ -208,9 +207,11 @@ public final class Undeclared implements Serializable {
 
     /** For Spark: whether the value is a JSON object and nothing else. */
     public boolean isSound(byte[] value) {
-        if (value == null) {
-            return false;
-        }
+        return value != null && isObject(value);
+    }
+
+    /** Whether a value is a JSON object and nothing else. */
+    static boolean isObject(byte[] value) {
         try (JsonParser in = FACTORY.createParser(value)) {
             return in.nextToken() == JsonToken.START_OBJECT && in.skipChildren() != null && in.nextToken() == null;
         } catch (IOException | RuntimeException broken) {
@@ -245,42 +246,15 @@ public final class Undeclared implements Serializable {
 
     /** The document's own fields that are asked for by name, or whose value is none of its type. */
     private List<Part> parts(byte[] value, Set<String> asked) throws IOException {
-        List<Part> found = new ArrayList<>();
         try (JsonParser in = FACTORY.createParser(value)) {
-            if (in.nextToken() != JsonToken.START_OBJECT) {
-                return found;
-            }
-            while (in.nextToken() == JsonToken.FIELD_NAME) {
-                String name = in.currentName();
-                SchemaNode node = root().member(name);
-                in.nextToken();
-                int begin = (int) in.currentTokenLocation().getByteOffset();
-                boolean fits = (node == null ? SchemaNode.ANY : node).fits(in);
-                in.finishToken();
-                if (!fits || asked.contains(name)) {
-                    found.add(new Part(name, begin, (int) in.currentLocation().getByteOffset()));
-                }
-            }
-        }
-        return found;
-    }
-
-    /** A field of a document, and where in its bytes the value is. */
-    private static final class Part {
-        private final String name;
-        private final int begin;
-        private final int end;
-
-        Part(String name, int begin, int end) {
-            this.name = name;
-            this.begin = begin;
-            this.end = end;
+            return Misfits.of(in, root(), asked);
         }
     }
 
     /** What is found in one document. */
     private static final class Findings {
         private final byte[] document;
+        private final Set<String> whole = new HashSet<>();
         private final StringBuilder path = new StringBuilder();
         private Map<String, byte[]> found;
 
@@ -288,13 +262,13 @@ public final class Undeclared implements Serializable {
             this.document = document;
         }
 
-        /** Those of an object, but for what is told as a whole. */
-        void object(JsonParser in, SchemaNode node, Set<String> whole) throws IOException {
+        /** Those of an object, but for the fields that are found as a whole. */
+        void object(JsonParser in, SchemaNode node) throws IOException {
             while (in.nextToken() == JsonToken.FIELD_NAME) {
                 String name = in.currentName();
                 SchemaNode child = node.member(name);
                 JsonToken token = in.nextToken();
-                if (whole.contains(name)) {
+                if (isWhole(name)) {
                     in.skipChildren();
                 } else if (child != null) {
                     within(in, child, name);
@@ -323,18 +297,30 @@ public final class Undeclared implements Serializable {
                 return;
             }
             int before = path.length();
-            step(name);
+            Part.step(path, name);
             if (object) {
-                object(in, node, Set.of());
+                object(in, node);
             } else {
                 array(in, node.items);
             }
             path.setLength(before);
         }
 
-        /** As a JSON pointer has it: https://datatracker.ietf.org/doc/html/rfc6901 */
-        private void step(String name) {
-            path.append('/').append(name.replace("~", "~0").replace("/", "~1"));
+        private boolean isWhole(String name) {
+            return !whole.isEmpty() && whole.contains(pointer(name));
+        }
+
+        boolean isWithinWhole(String pointer) {
+            int end = pointer.lastIndexOf('/');
+            return end > 0 && (whole.contains(pointer.substring(0, end)) || isWithinWhole(pointer.substring(0, end)));
+        }
+
+        private String pointer(String name) {
+            int before = path.length();
+            Part.step(path, name);
+            String whole = path.toString();
+            path.setLength(before);
+            return whole;
         }
 
         private void add(JsonParser in, String name, boolean waits) throws IOException {
@@ -344,7 +330,7 @@ public final class Undeclared implements Serializable {
             }
             in.skipChildren();
             in.finishToken();
-            add(new Part(name, begin, (int) in.currentLocation().getByteOffset()));
+            add(new Part(pointer(name), begin, (int) in.currentLocation().getByteOffset()));
         }
 
         /** Whether objects and arrays alone stand here, and null; then, or if it began one, it is read to its end. */
@@ -368,13 +354,10 @@ public final class Undeclared implements Serializable {
         }
 
         void add(Part part) {
-            int before = path.length();
-            step(part.name);
             if (found == null) {
                 found = new LinkedHashMap<>();
             }
-            found.put(path.toString(), Arrays.copyOfRange(document, part.begin, part.end));
-            path.setLength(before);
+            found.put(part.pointer, Arrays.copyOfRange(document, part.begin, part.end));
         }
 
         UTF8String text() {

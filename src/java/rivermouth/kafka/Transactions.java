@@ -134,8 +134,9 @@ public final class Transactions implements AutoCloseable {
     public void abandon() {
         try {
             producer.abortTransaction();
-        } catch (KafkaException error) {
-            // It was ended by the broker already, or the next producer of this id ends it.
+        } catch (RuntimeException error) {
+            // It was ended by the broker already, or the next producer of this id ends it. A commit that timed out can
+            // only be tried again, and its error is the one to be told.
             LOG.log(System.Logger.Level.DEBUG, "the transaction was not aborted", error);
         } finally {
             close();

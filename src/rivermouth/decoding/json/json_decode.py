@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
@@ -42,12 +42,15 @@ class JsonDecoding:
         exact: Where each digit counts, as of ``undeclared_fields.exact_tree``.
         needs_declared_field: Whether a document is refused that has none of the declared fields, and no other that a
             policy takes.
+        rescues_nested: Whether only the fields that do not fit are rescued, in structs and in arrays of structs.
+            Otherwise the whole column is.
     """
 
     schema: T.StructType
     policies: Evolution
     exact: Exact
     needs_declared_field: bool = False
+    rescues_nested: bool = False
 
     def decoded(self, rows: DataFrame) -> DataFrame:
         """``rows`` with ``__decoded`` and ``__data``, in one pass, and scanned for what a policy asks for."""
@@ -107,11 +110,14 @@ class JsonDecoding:
         found = rows.select(*others, F.col(names.VALUE).alias(_SENT)).select("*", kept)
         if not spared:
             return found
-        fitted = undeclared_fields.fitted(spark, self.schema, self.policies, names.VALUE, self.exact)
+        fitted = undeclared_fields.fitted(spark, self._kinds(), names.VALUE)
         # What is taken out of a document is not checked any more, and must be text as well.
         return found.withColumn(
             names.VALUE, F.when(F.expr(json_spark_parser.TEXT_SOUND), fitted).otherwise(F.col(names.VALUE))
         )
+
+    def _kinds(self) -> dict[str, Any]:
+        return undeclared_fields.kinds_tree(self.schema, self.policies, self.exact, nested=self.rescues_nested)
 
     def _scanned(self, checked: DataFrame, spared: set[int], *, changed: bool) -> DataFrame:
         """Rows with ``__decoded`` and ``__data``; policies decide about undeclared fields and misfits."""
@@ -131,7 +137,8 @@ class JsonDecoding:
                 if place in spared
             )
             misfits = f"CAST(array_compact(array({', '.join(told)})) AS array<string>)"
-            found["__rescued"] = undeclared_fields.rescued(spark, self.schema, self.policies, sent, misfits, self.exact)
+            tree = undeclared_fields.rescued_tree(self.schema, self.policies, self._kinds())
+            found["__rescued"] = undeclared_fields.rescued(spark, tree, sent, misfits)
             data.append(f"__rescued AS {quoted(column_types.RESCUED)}")
         looked = F.col("__fits") if spared else F.expr("__fits AND __others")
         scanned = checked.withColumns({name: F.when(looked, column) for name, column in found.items()})

@@ -82,6 +82,11 @@ def elements(spark: SparkSession, of: str) -> Column:
     return ClassicColumn(jvm_classes.made(spark, "json.Elements").of(of))
 
 
+def objects(spark: SparkSession, of: str) -> Column:
+    """As ``elements``; null also of arrays with anything but JSON objects in them."""
+    return ClassicColumn(jvm_classes.made(spark, "json.Elements").ofObjects(of))
+
+
 def _only(declared: T.DataType, kinds: tuple[type[T.DataType], ...]) -> T.DataType:
     """A type with those leaves that are of some kinds; the others are of one that Java knows and passes over."""
     match declared:

@@ -47,28 +47,27 @@ def fields(spark: SparkSession, declared: T.StructType, evolution: Evolution, wo
     return ClassicColumn(_class(spark, fields_tree(declared, evolution, words)).found(of))
 
 
-def rescued(
-    spark: SparkSession, declared: T.StructType, evolution: Evolution, of: str, misfits: str, exact: Exact
-) -> Column:
+def rescued(spark: SparkSession, tree: Mapping[str, Any], of: str, misfits: str) -> Column:
     """As ``fields``, of those that are rescued, with the declared fields whose value is none of their column's type.
 
     Args:
         spark: Any session.
-        declared: The schema.
-        evolution: Its policies.
+        tree: As of ``rescued_tree``.
         of: The column with the documents as they were sent.
         misfits: SQL of the names of fields that are rescued though Spark's parser takes them: an array of strings.
-        exact: As of ``exact_tree``.
     """
-    tree = fields_tree(declared, evolution, RESCUES)
-    for name, kinds in kinds_tree(declared, evolution, exact)["fields"].items():
-        tree["fields"][name] = _merged(tree["fields"][name], kinds)
     return ClassicColumn(_class(spark, tree).found(of, misfits))
 
 
-def fitted(spark: SparkSession, declared: T.StructType, evolution: Evolution, of: str, exact: Exact) -> Column:
-    """The documents of a binary column; null in the place of rescued fields that Spark's parser refuses or rounds."""
-    return ClassicColumn(_class(spark, kinds_tree(declared, evolution, exact)).fitted(of))
+def fitted(spark: SparkSession, tree: Mapping[str, Any], of: str) -> Column:
+    """The documents of a binary column; null in the place of rescued fields that Spark's parser refuses or rounds.
+
+    Args:
+        spark: Any session.
+        tree: As of ``kinds_tree``.
+        of: The column with the documents.
+    """
+    return ClassicColumn(_class(spark, tree).fitted(of))
 
 
 def wider_numbers(
@@ -133,12 +132,27 @@ def _names_in(declared: T.DataType, told: dict[str, bool]) -> dict[str, Any]:
     return {}
 
 
-def kinds_tree(declared: T.StructType, evolution: Evolution, exact: Exact) -> dict[str, Any]:
-    """The types as which Spark's parser reads the columns whose values are rescued, and where each digit counts."""
+def rescued_tree(declared: T.StructType, evolution: Evolution, kinds: Mapping[str, Any]) -> dict[str, Any]:
+    """The names that a schema declares with those of ``kinds``, a ``kinds_tree``, for ``rescued``."""
+    tree = {**fields_tree(declared, evolution, RESCUES), "nested": kinds["nested"]}
+    for name, each in kinds["fields"].items():
+        tree["fields"][name] = _merged(tree["fields"][name], each)
+    return tree
+
+
+def kinds_tree(declared: T.StructType, evolution: Evolution, exact: Exact, *, nested: bool) -> dict[str, Any]:
+    """The types as which Spark's parser reads the columns whose values are rescued, and where each digit counts.
+
+    Args:
+        declared: The schema; nullable with all of its nested fields, if they are rescued alone.
+        evolution: Its policies.
+        exact: As of ``exact_tree``.
+        nested: Whether of a struct, and of structs in an array, the fields are rescued alone that do not fit.
+    """
     members = (each for each in declared.fields if is_rescued(each, evolution))
     kinds = {name_in_json(each): _kinds_in(read_as(each.dataType)) for each in members}
     digits = exact.get("fields", {})
-    return {"fields": {name: _merged(each, digits.get(name, {})) for name, each in kinds.items()}}
+    return {"fields": {name: _merged(each, digits.get(name, {})) for name, each in kinds.items()}, "nested": nested}
 
 
 def is_rescued(field: T.StructField, evolution: Evolution) -> bool:

@@ -91,6 +91,7 @@ class QueryEntry:
         onto: The version of its table that was looked at before it was refreshed; later ones of others are unknown.
         counts: Of this batch.
         totals: Of all batches since the table was made or emptied; of a view since it was last computed in full.
+        streams: What each of the query's streams is, in the order by which Spark numbers them.
         fingerprint: Of the analysed query.
         stateful: Whether the query keeps state between its batches.
         attempt: Made for each try of a commit, to tell tries apart.
@@ -111,6 +112,7 @@ class QueryEntry:
     files: int | None = None
     counts: QueryCounts = NO_COUNTS
     totals: QueryCounts = NO_COUNTS
+    streams: tuple[str, ...] = ()
     fingerprint: str = ""
     stateful: bool = False
     attempt: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -170,6 +172,17 @@ class QueryEntry:
         """This entry for a table that another flow's reset emptied after it."""
         return replace(self.after_reset(cleared=True), number=self.number, attempt=self.attempt)
 
+    def streams_moved(self, streams: tuple[str, ...]) -> bool:
+        """Whether a query with these streams cannot go on: Spark finds what a stream has read by its number.
+
+        A stream in the place of another one can go on, for example in another folder.
+        """
+        if not self.streams or not self.offsets:
+            return False
+        if len(self.streams) != len(streams):
+            return True
+        return any(mine != now and mine in streams for mine, now in zip(self.streams, streams, strict=True))
+
     def with_files(self, count: int) -> QueryEntry:
         """The same entry for a batch that reads ``count`` files."""
         return self if self.files is None else replace(self, files=self.files + count)
@@ -207,7 +220,7 @@ class QueryEntry:
         try:
             for name in ("counts", "totals"):
                 body[name] = QueryCounts.from_body(body.get(name, {}))
-            for name in ("offsets", "begun"):
+            for name in ("offsets", "begun", "streams"):
                 body[name] = tuple(body.get(name, ()))
             return cls(**body)
         except (TypeError, ValueError) as error:
@@ -227,17 +240,25 @@ def is_replay(text: str) -> bool:
         return False
 
 
-def fingerprint(plan: str) -> str:
-    """A short text that stays the same as long as an analysed query does."""
+def fingerprint(plan: str, exact: str = "") -> str:
+    """A short text that stays the same as long as an analysed query does.
+
+    Args:
+        plan: Its text, as Spark writes it down.
+        exact: What else decides, such as its constants.
+    """
     import hashlib  # noqa: PLC0415 - for this alone
     import re  # noqa: PLC0415
 
-    # These differ in each plan: numbers of expressions and of queries of WITH, ids of watermarks, and addresses of
-    # Java objects in memory. These differ in each process: the name of the last field of a JSON document, and the
-    # numbers of temporary views.
-    fresh = r"#\d+L?|(?<=CTERelationDef )\d+|(?<=CTERelationRef )\d+|(?<=EventTimeWatermark )[0-9a-f-]{36}"
-    fresh += rf"|(?<=[A-Za-z])@[0-9a-f]{{1,8}}\b|{names.PROCESS_PREFIX}[0-9a-f]{{10}}|{names.VIEW_PREFIX}\d+_"
-    return hashlib.sha256(re.sub(fresh, "", plan).encode()).hexdigest()[:16]
+    # These differ in each process: the name of the last field of a JSON document, and the numbers of temporary views.
+    names_of_process = rf"{names.PROCESS_PREFIX}[0-9a-f]{{10}}|{names.VIEW_PREFIX}\d+_"
+    # These differ in each plan: numbers of queries of WITH, ids of watermarks, and addresses of Java objects in memory.
+    fresh = r"(?<=CTERelationDef )\d+|(?<=CTERelationRef )\d+|(?<=EventTimeWatermark )[0-9a-f-]{36}"
+    plan = re.sub(rf"{fresh}|(?<=[A-Za-z])@[0-9a-f]{{1,8}}\b|{names_of_process}", "", plan)
+    # So do the numbers of columns, which tell columns of one name apart: they are counted from the beginning.
+    numbers = dict[str, int]()
+    plan = re.sub(r"#(\d+)L?", lambda found: f"#{numbers.setdefault(found[1], len(numbers))}", plan)
+    return hashlib.sha256(f"{plan}\0{re.sub(names_of_process, '', exact)}".encode()).hexdigest()[:16]
 
 
 def read_json(lines: tuple[str, ...]) -> list[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from rivermouth.domain.query.view_rules import (
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from rivermouth.domain.query.query_entry import QueryEntry
     from rivermouth.domain.query.view_tree import PlanNode
 
+_OF_ONE_ROW: Final = ("Project", "Filter")
+"""Nodes that make a row of one row."""
 RefreshKind = Literal["nothing", "append", "groups", "full"]
 POLICIES: Final = ("auto", "full", "incremental", "incremental_strict")
 _MOST: Final = 2
@@ -72,7 +74,7 @@ class ViewState:
         lacks_letters: Whether dead letters of its newest refresh are missing.
         judged: Nodes that judge its rows by its expectations.
         has_letters: Whether one of its expectations makes dead letters.
-        unfit_columns: Columns of its query that its table lacks, or has in a type that is not theirs.
+        unfit_columns: Columns of its query by which no row of its table is found, and why.
         policy: Its ``refresh_policy``.
         is_redefined: Whether its table gets other columns or partition columns with its rows.
     """
@@ -86,7 +88,7 @@ class ViewState:
     lacks_letters: bool = False
     judged: tuple[PlanNode, ...] = ()
     has_letters: bool = False
-    unfit_columns: frozenset[str] = frozenset()
+    unfit_columns: Mapping[str, str] = field(default_factory=dict)
     policy: str = "auto"
     is_redefined: bool = False
 
@@ -186,6 +188,8 @@ def _incremental(view: ViewState, changed: Mapping[str, SourceChange]) -> Way | 
         return found
     if reason := _judged(view, calls_users_code):
         return reason
+    if any(each.op not in _OF_ONE_ROW for each in view.judged):
+        return "an expectation looks at several rows"
     if found.kind == "append":
         gone = next((path for path, each in changed.items() if each.kind == "changed"), None)
         return found if gone is None else f"rows of {table_name(gone)} were changed or deleted"
@@ -193,7 +197,7 @@ def _incremental(view: ViewState, changed: Mapping[str, SourceChange]) -> Way | 
         return "its groups would have dead letters of older refreshes"
     names = [view.tree.output[each.place][1].lower() for each in found.columns]
     if unfit := next((name for name in names if name in view.unfit_columns), None):
-        return f"column {unfit} is of another type in its table"
+        return f"column {unfit} {view.unfit_columns[unfit]}"
     most = next((path for path, each in changed.items() if view.policy == "auto" and _is_most(each)), None)
     return found if most is None else f"most of {table_name(most)} is new"
 

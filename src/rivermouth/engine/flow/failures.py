@@ -78,7 +78,7 @@ def read_failure(files: LakeFiles, folder: str, flow: str) -> Failure | None:
     return None if text is None else Failure.from_json(text)
 
 
-def keep_unstarted(files: LakeFiles, folder: str, flows: Iterable[str], error: RivermouthError) -> None:
+def keep_unstarted(files: LakeFiles, folder: str, flows: Iterable[str], error: Exception) -> None:
     """Keeps why a run ended before any of its flows began; nothing where the lake has no state yet, or does not answer.
 
     Guarantees:

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from rivermouth.domain.query.query_entry import QueryEntry
-    from rivermouth.engine.query.query_run import QueryRun
+    from rivermouth.engine.query.query_run import QueryContext, QueryRun
 
 _TRUNCATES: Final = "rivermouth.autoCdc.truncates"
 """Property of the table behind a target: a flow of it may delete all keys."""
@@ -110,26 +110,25 @@ def open_target(
         snapshots: Whether its changes are snapshots.
 
     Raises:
-        CdcOrderLost: The target has rows of changes, and the table behind it is gone.
+        CdcOrderLost: As ``check_order``.
     """
     context = run.context
     plain = [each for each in run.columns if each.name not in (names.START_AT, names.END_AT)]
     order = order_of(cdc, [each.name for each in plain], snapshots=snapshots)
-    location = f"{context.places.table}/{names.AUTO_CDC_ROWS}"
+    backing = _backing(context)
     columns = T.StructType([*plain, *_own_columns(cdc, order, sequence), *COORDINATES])
     merging = _merging(context.places.table)
     with merging:
-        if not delta_table.exists(context.files, location) and context.ledger.has_batches():
-            raise CdcOrderLost(flow=context.flow, dataset=context.dataset, table=context.places.table, folder=location)
+        check_order(context)
         told = {_TRUNCATES: "true"} if truncates(cdc) else {}
-        table = QueryTable(context.dataset, location, columns, properties=told, keyed=True)
+        table = QueryTable(context.dataset, backing.location, columns, properties=told, keyed=True)
         state = prepare(spark, context.files, table)
     # Truncations apply also where no flow of the target has that setting any more.
     order = replace(order, truncates=order.truncates or _TRUNCATES in state.properties)
     return CdcTarget(
         cdc=cdc,
         order=order,
-        backing=QueryLedger(context.files, location, f"{context.places.side_file}.cdc", flow=context.flow),
+        backing=backing,
         backing_id=state.table_id,
         columns=state.columns,
         tombstones=Tombstones(
@@ -140,6 +139,24 @@ def open_target(
         ),
         merging=merging,
     )
+
+
+def check_order(context: QueryContext) -> None:
+    """Checks that the table behind a target has the changes whose rows the target has.
+
+    Raises:
+        CdcOrderLost: It is gone, or lacks the newest batch that the target has: a deletion of it ended half-way.
+    """
+    newest, backing = context.ledger.newest_batch(), _backing(context)
+    is_there = delta_table.exists(context.files, backing.location)
+    if newest is not None and (not is_there or backing.lacks(*newest)):
+        table, folder = context.places.table, backing.location
+        raise CdcOrderLost(flow=context.flow, dataset=context.dataset, table=table, folder=folder)
+
+
+def _backing(context: QueryContext) -> QueryLedger:
+    location = f"{context.places.table}/{names.AUTO_CDC_ROWS}"
+    return QueryLedger(context.files, location, f"{context.places.side_file}.cdc", flow=context.flow)
 
 
 def _own_columns(cdc: CdcSettings, order: ChangeOrder, sequence: T.DataType) -> list[T.StructField]:
@@ -373,8 +390,7 @@ def _differences(
     comparable = [name for name in columns if "map<" not in kinds[name].simpleString()]
     comparable = [name for name in comparable if "variant" not in kinds[name].simpleString()]
     same = " AND ".join(f"__new.{quoted(name)} <=> __old.{quoted(name)}" for name in comparable) or "true"
-    whole = len(comparable) == len(columns)
-    differs = f"__new IS NULL OR __old IS NULL OR NOT ({same})" if whole else "true"
+    differs = f"__new IS NULL OR __old IS NULL OR NOT ({same})" if len(comparable) == len(columns) else "true"
     changed = found.where(differs)
     values = [
         F.col(quoted(name)) if name in identity else F.col(f"__new.{quoted(name)}").alias(name) for name in columns

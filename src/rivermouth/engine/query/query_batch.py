@@ -14,7 +14,7 @@ from rivermouth.domain.delta.table_transaction import TableTransaction
 from rivermouth.domain.query.kafka_size import kafka_size
 from rivermouth.engine.query.query_events import BatchKnown, BatchWritten
 from rivermouth.engine.query.query_table import conformed
-from rivermouth.errors import CountsDisagree, FilesOfBatchGone
+from rivermouth.errors import FilesOfBatchGone, QueryCountsDisagree
 from rivermouth.names import quoted
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.delta_merge import merge
@@ -47,7 +47,8 @@ def process(frame: DataFrame, batch_id: int, query_id: str, run: QueryRun) -> No
     2. sources: where they were at the end of the batch, as Spark has written it; files are kept by name.
     3. check: each expectation becomes a boolean column, and each row gets its route: where it goes.
     4. write: the rows for the table and the ledger entry with its counts, in one Delta commit.
-    5. dead letters: only if there are any, they are found again and written to their own table.
+    5. dead letters: only if there are any, they are found again and written to their own table. If the batch replaces
+       all rows of the table, those of older batches are deleted.
 
     Args:
         frame: The rows of the batch.
@@ -57,7 +58,7 @@ def process(frame: DataFrame, batch_id: int, query_id: str, run: QueryRun) -> No
 
     Raises:
         CommitLost: Another process wrote the entry first.
-        CountsDisagree: Other rows were written than were counted.
+        QueryCountsDisagree: Other rows were written than were counted.
 
     Guarantees:
         Run twice: the second time writes nothing. Stopped anywhere: the table has the whole batch with its entry or
@@ -97,7 +98,14 @@ def process(frame: DataFrame, batch_id: int, query_id: str, run: QueryRun) -> No
     # 5 dead letters
     if counts.dead_lettered:
         write_dead_letters(routed, run)
+    _forget_replaced(frame.sparkSession, run)
     report_batch(counts, started, run)
+
+
+def _forget_replaced(spark: SparkSession, run: QueryRun) -> None:
+    """Deletes the dead letters of batches whose rows the newest one has replaced."""
+    if run.replaces:
+        run.context.dead_letters.forget_before(spark, run.entry)
 
 
 def _in_table(routed: DataFrame, columns: StructType) -> DataFrame:
@@ -121,12 +129,13 @@ def check_counts(written: int | None, run: QueryRun) -> None:
         run: The flow, with that entry.
 
     Raises:
-        CountsDisagree: It has more or fewer.
+        QueryCountsDisagree: It has more or fewer.
     """
     entry = run.entry
     if written is not None and written != entry.counts.written:
-        detail = f"{written} rows in the table, {entry.counts.written} were counted; is the query deterministic?"
-        raise CountsDisagree(flow=run.context.flow, entry=entry.number, detail=detail)
+        detail = f"its commit has {written} rows, and {entry.counts.written} were counted"
+        context = run.context
+        raise QueryCountsDisagree(flow=context.flow, dataset=context.dataset, entry=entry.number, detail=detail)
 
 
 def report_batch(counts: QueryCounts, started: float, run: QueryRun) -> None:
@@ -176,7 +185,7 @@ def next_entry(batch_id: int, query_id: str, run: QueryRun) -> QueryEntry:
     """The ledger entry of a batch, without its counts."""
     offsets = run.context.checkpoint.offsets(batch_id)
     entry = run.entry.after_batch(query_id, batch_id, offsets, fingerprint=run.fingerprint, stateful=run.stateful)
-    return replace(entry, sources=static_versions(run.context.files, run.static_tables))
+    return replace(entry, sources=static_versions(run.context.files, run.static_tables), streams=run.streams)
 
 
 def static_versions(files: LakeFiles, locations: Iterable[str]) -> dict[str, int]:
@@ -261,6 +270,7 @@ def is_known(frame: DataFrame, batch_id: int, query_id: str, run: QueryRun) -> b
         return False
     if repeats or entry.batch_id == batch_id:
         complete_dead_letters(frame, run)
+        _forget_replaced(frame.sparkSession, run)
     if run.stateful:
         # Spark ends a query whose batch did not bring all of its state to the next version.
         check_files(frame.sparkSession, run.query, context.flow)

@@ -78,6 +78,11 @@ class CheckpointMade(QueryEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class QueryWorks(QueryEvent):
+    """A streaming query has done its first trigger, also where there was nothing to read."""
+
+
+@dataclass(frozen=True, slots=True)
 class QueryChanged(QueryEvent):
     """The query is another one than that of the newest batch: only rows that come from now on see it."""
 

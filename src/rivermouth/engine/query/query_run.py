@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rivermouth.domain.query.query_entry import NO_COUNTS, QueryCounts, QueryEntry
 from rivermouth.engine.query import counted_view, decoded_stream
-from rivermouth.engine.query.query_events import Note, QueryEvent, QueryListener
+from rivermouth.engine.query.query_events import Note, QueryEvent, QueryListener, QueryWorks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -84,6 +84,10 @@ class QueryContext:
         """Sends an event to the listener."""
         self.listener(event)
 
+    def works(self) -> None:
+        """Tells the listener that the query works."""
+        self.listener(QueryWorks(self.dataset, self.flow))
+
     def note(self, message: str) -> None:
         """Sends the listener a message."""
         self.listener(Note(self.dataset, self.flow, message))
@@ -99,6 +103,7 @@ class QueryRun:
         table_id: Delta's UUID of the table.
         position: Where the flow is in its ledger; replaced after each commit.
         fingerprint: Of its query.
+        streams: What each of its query's streams is.
         stateful: Whether its query keeps state.
         replaces: Whether each batch is the whole result, which replaces the rows of the table: an aggregation without a
             watermark.
@@ -121,6 +126,7 @@ class QueryRun:
     table_id: str
     position: QueryPosition
     fingerprint: str = ""
+    streams: tuple[str, ...] = ()
     stateful: bool = False
     replaces: bool = False
     layout: NewLayout | None = None

@@ -317,6 +317,11 @@ def is_open(failed: str | None = None) -> Column:
     return found if failed is None else found & F.array_contains("failed_expectations", failed)
 
 
+def has_open_rows(spark: SparkSession, table: LetterTable) -> bool:
+    """Whether open dead letters of a table are rows, and not only records that were not decoded."""
+    return not letters_of(spark, table)[0].where(is_open() & F.col(ROW).isNotNull()).isEmpty()
+
+
 def next_number(state: TableState, newest: int | None) -> int:
     """The number of the next replay, which is even; no replay of the table had it, also none that was given up.
 
@@ -364,6 +369,10 @@ def rewrite(
     rows = rows.select(*(F.col(quoted(name)) for name in columns.names))
     said = json.dumps({"dead_letters_marked": status if isinstance(status, str) else "replayed"})
     carried = CountedTransaction(REWRITES, version + 1, lambda: said, replaces=True)
-    done = delta_append.write_counted(rows, table.dead_letters, carried, onto=version)
+    lost = CommitLost(flow=f"dead letters of {table.dataset}", entry=version + 1, table=table.dead_letters)
+    try:
+        done = delta_append.write_counted(rows, table.dead_letters, carried, onto=version)
+    except delta_table.conflicts() as error:
+        raise lost from error
     if not done:
-        raise CommitLost(flow=f"dead letters of {table.dataset}", entry=version + 1, table=table.dead_letters)
+        raise lost

@@ -3,18 +3,38 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
+from rivermouth.domain.query.failure_texts import cause
 from rivermouth.domain.query.query_entry import QueryCounts
+from rivermouth.engine.flow.query_end import Stopping, until_ended
+from rivermouth.engine.query import counted_view
+from rivermouth.engine.query.counted_view import CountedView, with_views
 from rivermouth.engine.query.query_batch import check_files
-from rivermouth.engine.query.query_events import SinkWritten
-from rivermouth.engine.query.streaming import TriggerReports, cause, counted, trigger_of, until_ended, with_cause
-from rivermouth.errors import CheckpointOfAnotherFlow, QueryFailed, RivermouthError, SinkPositionLost
+from rivermouth.engine.query.query_events import CheckpointMade, SinkWritten
+from rivermouth.engine.query.streaming import (
+    GIVEN_UP,
+    SOURCES_CHANGED,
+    TriggerReports,
+    changed_rows,
+    counted,
+    sources_of,
+    trigger_of,
+    with_cause,
+)
+from rivermouth.errors import (
+    CheckpointOfAnotherFlow,
+    QueryFailed,
+    RivermouthError,
+    SinkPositionLost,
+    SourceChangedRows,
+    first_line,
+)
 from rivermouth.ports.internals.observed import ObservedStream
 from rivermouth.ports.internals.query_plans import settings_to_start
 from rivermouth.ports.lake.query_checkpoint import QueryCheckpoint
@@ -57,6 +77,7 @@ def run_sink_query(
     stopping: threading.Event,
     *,
     interval_s: float | None,
+    views: Sequence[CountedView] = (),
 ) -> tuple[QueryCounts, int]:
     """Runs a query into a sink.
 
@@ -66,9 +87,10 @@ def run_sink_query(
         writer: Writes its batches.
         stopping: Set when it shall end.
         interval_s: Of the batches of a query that goes on; None reads what there is.
+        views: Views with expectations that the query reads.
 
     Returns:
-        How many rows were read, and how many a watermark left out.
+        How many rows were read, with the counts of the views, and how many a watermark left out.
 
     Raises:
         QueryFailed: For a reason of Spark's, or of the function.
@@ -79,12 +101,13 @@ def run_sink_query(
         Each batch reaches the sink at least once, with the same number; in real-time mode the rows since the last
         offsets that Spark wrote come again after a crash, with any number.
     """
-    _claim(context)
+    _claim(context, sources_of(frame))
+    counted_view.reset(views)
     if writer.function is None and not writer.real_time:
         frame = counted(frame)
     stream = frame.writeStream.option("checkpointLocation", context.places.checkpoint).outputMode(writer.output_mode)
     stream = stream.trigger(**_trigger(writer, interval_s))
-    called = None if writer.function is None else _Called(writer.function, context)
+    called = None if writer.function is None else _Called(writer.function, context, stopping)
     if called is not None:
         stream = stream.foreachBatch(called)
     else:
@@ -96,19 +119,34 @@ def run_sink_query(
             called.started(query)
         reports = TriggerReports(query)
         try:
-            until_ended(query, stopping, reports.look)
-            if query.isActive:
-                query.stop()
-            if (ended := query.exception()) is not None:
-                raise ended
+            _run(query, stopping, reports, context, finishes_batch=not writer.real_time)
         finally:
             reports.look()
             read = reports.read if called is None else called.read
-            counts = QueryCounts(read=read, written=read)
+            counts = with_views(QueryCounts(read=read, written=read), views)
             context.emit(SinkWritten(context.dataset, context.flow, counts))
     except (PySparkException, Py4JJavaError) as error:
+        if called is not None and isinstance(called.failure, Stopping):
+            return counts, reports.late
         raise _failure(error, called, context) from with_cause(error, None if called is None else called.failure)
     return counts, reports.late
+
+
+def _run(
+    query: StreamingQuery,
+    stopping: threading.Event,
+    reports: TriggerReports,
+    context: QueryContext,
+    *,
+    finishes_batch: bool,
+) -> None:
+    if not until_ended(query, stopping, reports.look, context.works, finishes_batch=finishes_batch):
+        context.note(GIVEN_UP)
+    ended = query.exception()
+    if query.isActive:
+        query.stop()  # it may cancel the batch in hand, which is no failure
+    if ended is not None:
+        raise ended
 
 
 def _trigger(writer: SinkWriter, interval_s: float | None) -> dict[str, Any]:
@@ -125,8 +163,11 @@ class _Called:
         read: Rows of the batches. Spark counts them again in each action of the function.
     """
 
-    def __init__(self, function: Callable[[DataFrame, int], Any], context: QueryContext) -> None:
+    def __init__(
+        self, function: Callable[[DataFrame, int], Any], context: QueryContext, stopping: threading.Event
+    ) -> None:
         self._function = function
+        self._stopping = stopping
         self._context = context
         self._query: StreamingQuery | None = None
         self._ready = threading.Event()
@@ -140,6 +181,9 @@ class _Called:
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         self._ready.wait()
+        if self._stopping.is_set():
+            self.failure = Stopping()
+            raise self.failure
         try:
             self._context.step("sink")
             check_files(frame.sparkSession, self._query, self._context.flow)
@@ -159,11 +203,13 @@ def _failure(error: Exception, called: _Called | None, context: QueryContext) ->
         return first
     if isinstance(context.checkpoint, QueryCheckpoint) and (damage := context.checkpoint.damage(str(error))):
         return _position_lost(context, damage)
+    if changed_rows(str(error)):
+        return SourceChangedRows(flow=context.flow, detail=first_line(error))
     kind, detail = cause(first)
     return QueryFailed(flow=context.flow, error=kind, detail=detail)
 
 
-def _claim(context: QueryContext) -> None:
+def _claim(context: QueryContext, sources: str) -> None:
     if not isinstance(context.checkpoint, QueryCheckpoint):
         return
     found = context.checkpoint.inspect()
@@ -171,8 +217,11 @@ def _claim(context: QueryContext) -> None:
         raise CheckpointOfAnotherFlow(flow=context.flow, checkpoint=context.places.checkpoint, owner=found.owner)
     if found.state == "damaged":
         raise _position_lost(context, found.detail)
-    if found.owner is None:
-        context.checkpoint.claim(context.owner)
+    if found.plans_of_others(sources):
+        context.checkpoint.remove()
+        context.emit(CheckpointMade(context.dataset, context.flow, SOURCES_CHANGED, None))
+    if found.owner is None or found.committed < 0:
+        context.checkpoint.claim(context.owner, sources=sources)
 
 
 def _position_lost(context: QueryContext, detail: str) -> SinkPositionLost:

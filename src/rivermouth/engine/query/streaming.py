@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -14,15 +13,19 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
-from rivermouth.domain.query.query_entry import QueryEntry
+from rivermouth.domain.query import state_failures
+from rivermouth.domain.query.failure_texts import cause, whole_text
+from rivermouth.domain.query.query_entry import QueryEntry, fingerprint
 from rivermouth.domain.query.view_tree import table_name
 from rivermouth.engine.flow import task_failures
+from rivermouth.engine.flow.query_end import STOP_TIMEOUT_S, Stopping, until_ended
 from rivermouth.engine.query.query_batch import lacks_dead_letters
 from rivermouth.engine.query.query_events import CheckpointMade, QueryChanged
 from rivermouth.errors import (
     CheckpointOfAnotherFlow,
     NullInColumn,
     QueryFailed,
+    QueryStateChanged,
     QueryStateLost,
     RivermouthError,
     RowExpectationFailed,
@@ -30,7 +33,7 @@ from rivermouth.errors import (
     StaticTableMissing,
     first_line,
 )
-from rivermouth.ports.internals.query_plans import late_rows, settings_to_start
+from rivermouth.ports.internals.query_plans import late_rows, settings_to_start, stream_sources
 from rivermouth.ports.kinesis import failures as kinesis_failures
 from rivermouth.ports.lake.query_checkpoint import FixedOffsets, FoundCheckpoint, QueryCheckpoint
 from rivermouth.rows import row_expectations
@@ -42,28 +45,16 @@ if TYPE_CHECKING:
     from rivermouth.engine.query.query_run import QueryContext, QueryRun
 
 Batch = Callable[["DataFrame", int, str, "QueryRun"], None]
-_WAIT_S: Final = 0.2
-"""So long a query that goes on does not hear that it shall stop."""
-_LOOK_EVERY_S: Final = 1.0
-"""Spark keeps the reports of 100 triggers; no query has that number of triggers in this time."""
-_PYTHON_ERROR: Final = re.compile(r"(?:pyspark\.errors\.\w+\.|\w+\.)*(\w+(?:Error|Exception)): (.+)")
-_JAVA_ERROR: Final = re.compile(r"(?:[a-z_]\w*\.)+(?:\w+\$)*(\w+): (.+)")
-_WRAPPING: Final = re.compile(r"^\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: | SQLSTATE: XXKST$")
-"""What Spark puts around the reason for which a query ended: ids that change with each run."""
 _CHANGED_ROWS: Final = ("DELTA_SOURCE_TABLE_IGNORE_CHANGES", "DELTA_SOURCE_IGNORE_DELETE")
 _STATIC_FILES_GONE: Final = re.compile(r"static files are gone: (\S.*?)(?: SQLSTATE: \w+)?$", re.MULTILINE)
-_STATE_UNREADABLE: Final = re.compile(
-    r"\[(CANNOT_LOAD_STATE_STORE|STATE_STORE_|STDS_|CHECKPOINT_FILE_CHECKSUM|STREAMING_CHECKPOINT_MISSING|STREAMING_STATEFUL_OPERATOR_)"
-)
-
 _COUNTED: Final = "rivermouth_rows"
 
+SOURCES_CHANGED: Final = "its sources have changed since its first batch was planned"
+"""Why a checkpoint is replaced whose query has no batch yet."""
 ONE_BATCH: Final = "one batch"
 """In the place of Spark's id of a query, where there is none."""
-
-
-class _Stopping(Exception):
-    """Ends a batch that began after a stop of the flow was requested."""
+GIVEN_UP: Final = f"the current batch did not end in {STOP_TIMEOUT_S:.0f} s and was given up; the next run writes it"
+"""What is said where a stop does not wait any longer."""
 
 
 def run_query(
@@ -87,7 +78,7 @@ def run_query(
     Guarantees:
         Stopped anywhere and run again: continues where the ledger is, whatever the checkpoint says.
     """
-    prepare(frame.sparkSession, run)
+    prepare(frame, run)
     try:
         return _run(frame, run, batch, interval_s, output_mode)
     except QueryFailed as error:
@@ -123,7 +114,8 @@ def _until_done(query: StreamingQuery, run: QueryRun) -> int:
     reports = TriggerReports(query)
     look = reports.look if run.stateful else lambda: None
     try:
-        until_ended(query, run.stopping, look)
+        if not until_ended(query, run.stopping, look, run.context.works):
+            run.context.note(GIVEN_UP)
         look()
         if (ended := query.exception()) is not None and not run.stopping.is_set():
             raise failure(run.failure or ended, run) from with_cause(ended, run.failure)
@@ -131,29 +123,12 @@ def _until_done(query: StreamingQuery, run: QueryRun) -> int:
         if not run.stopping.is_set():
             raise failure(run.failure or error, run) from with_cause(error, run.failure)
     finally:
+        failed = run.failure  # a stop may cancel the batch in hand, which then fails
         if query.isActive:
             query.stop()
-    if run.failure is not None and not isinstance(run.failure, _Stopping):
-        raise failure(run.failure, run) from run.failure
+    if failed is not None and not isinstance(failed, Stopping):
+        raise failure(failed, run) from failed
     return reports.late
-
-
-def until_ended(query: StreamingQuery, stopping: threading.Event, look: Callable[[], None] = lambda: None) -> None:
-    """Returns when the query has ended, or shall.
-
-    Args:
-        query: Started.
-        stopping: Set when it shall end.
-        look: Called now and then meanwhile.
-
-    Raises:
-        StreamingQueryException: It failed.
-    """
-    looks_at = time.monotonic() + _LOOK_EVERY_S
-    while not stopping.is_set() and not query.awaitTermination(_WAIT_S):  # type: ignore[arg-type]  # takes fractions
-        if time.monotonic() >= looks_at:
-            look()
-            looks_at = time.monotonic() + _LOOK_EVERY_S
 
 
 def counted(rows: DataFrame) -> DataFrame:
@@ -223,7 +198,7 @@ class _Callback:
         run = self._run
         self._ready.wait()
         if run.stopping.is_set():
-            raise _Stopping
+            raise Stopping
         try:
             self._batch(frame, batch_id, self.query_id, run)
         except BaseException as error:
@@ -231,8 +206,10 @@ class _Callback:
             raise
 
 
-def prepare(spark: SparkSession, run: QueryRun) -> None:
+def prepare(frame: DataFrame, run: QueryRun) -> None:
     """Leaves at the checkpoint's place one that goes on where the ledger is, or none where there is no batch yet.
+
+    Without a batch a checkpoint stays that has planned the first one, of the sources that the query has.
 
     Raises:
         CheckpointOfAnotherFlow: Another flow left its mark there.
@@ -247,9 +224,15 @@ def prepare(spark: SparkSession, run: QueryRun) -> None:
     if entry.fingerprint and entry.fingerprint != run.fingerprint:
         context.emit(QueryChanged(context.dataset, context.flow))
     if not entry.offsets:
-        if found.state != "none" and not (found.state == "usable" and found.planned <= 0 and found.committed < 0):
+        sources = sources_of(frame)
+        if entry.kind in ("cleared", "reset"):  # its command may have ended before it did
+            context.source_files.forget(frame.sparkSession, context.flow, entry.number)
+        if found.plans_of_others(sources):
+            context.source_files.forget(frame.sparkSession, context.flow)
+            _set_aside(context.checkpoint, context, found.state, SOURCES_CHANGED)
+        elif found.state != "none" and not found.is_before_first:
             _set_aside(context.checkpoint, context, found.state, found.detail or "the table has no batch of it")
-        context.checkpoint.claim(context.owner)
+        context.checkpoint.claim(context.owner, sources=sources)
         return
     if found.state == "usable" and found.goes_on_after(entry.query_id, entry.batch_id, entry.attempt):
         run.repeats = found.repeats if found.follows == entry.attempt else None
@@ -260,9 +243,14 @@ def prepare(spark: SparkSession, run: QueryRun) -> None:
     if entry.stateful or run.stateful:
         raise _state_lost(run, reason)
     aside = context.checkpoint.set_aside() if found.state == "damaged" else None
-    run.repeats = _seed(spark, context.checkpoint, run)
+    run.repeats = _seed(frame.sparkSession, context.checkpoint, run)
     context.checkpoint.claim(context.owner, entry.attempt, run.repeats)
     context.emit(CheckpointMade(context.dataset, context.flow, reason, aside))
+
+
+def sources_of(frame: DataFrame) -> str:
+    """A short text that stays the same as long as a streaming query reads the same."""
+    return fingerprint(stream_sources(frame))
 
 
 def _inspected(checkpoint: QueryCheckpoint, entry: QueryEntry) -> FoundCheckpoint:
@@ -281,15 +269,20 @@ def _mended(spark: SparkSession, run: QueryRun, error: QueryFailed) -> bool:
 
     Raises:
         QueryStateLost: The query keeps state.
+        QueryStateChanged: Its state was written by another query.
     """
     context, entry = run.context, run.entry
     checkpoint = context.checkpoint
     if isinstance(checkpoint, FixedOffsets):
         return False
-    text = _whole_text(error.__cause__ or error)
+    text = whole_text(error.__cause__ or error)
     damage = checkpoint.damage(text, len(entry.offsets) - 1 if entry.offsets else None)
-    if not damage and run.stateful and _STATE_UNREADABLE.search(text):
+    if not damage and run.stateful and state_failures.is_gone(text):
         damage = "its state cannot be read"
+    if not damage and run.stateful and (changed := state_failures.changed(text)):
+        if entry.offsets:
+            raise QueryStateChanged(flow=context.flow, dataset=context.dataset, detail=changed) from error
+        damage = "its state is that of another query"
     if not damage:
         return False
     if entry.offsets and (run.stateful or entry.stateful):
@@ -303,13 +296,9 @@ def _mended(spark: SparkSession, run: QueryRun, error: QueryFailed) -> bool:
 
 
 def _state_lost(run: QueryRun, detail: str) -> QueryStateLost:
-    context = run.context
+    context, places = run.context, run.context.places
     return QueryStateLost(
-        flow=context.flow,
-        dataset=context.dataset,
-        checkpoint=context.places.checkpoint,
-        table=context.places.table,
-        detail=detail,
+        flow=context.flow, dataset=context.dataset, checkpoint=places.checkpoint, table=places.table, detail=detail
     )
 
 
@@ -343,6 +332,11 @@ def _set_aside(checkpoint: QueryCheckpoint, context: QueryContext, state: str, r
     context.emit(CheckpointMade(context.dataset, context.flow, reason, aside))
 
 
+def changed_rows(text: str) -> bool:
+    """Whether a query failed because rows of a table that it streams from were changed or deleted."""
+    return any(code in text for code in _CHANGED_ROWS)
+
+
 def with_cause(error: BaseException, first: BaseException | None) -> BaseException:
     """An error of Spark's, and behind it the one that a batch raised, which Spark hands on only as text."""
     if first is not None and first is not error and error.__cause__ is None and not isinstance(first, RivermouthError):
@@ -364,7 +358,7 @@ def failure_of(error: BaseException, flow: str) -> RivermouthError:
     """
     if isinstance(error, RivermouthError):
         return error
-    text = _whole_text(error)
+    text = whole_text(error)
     if (name := row_expectations.failed_expectation(text)) is not None:
         return RowExpectationFailed(flow=flow, name=name)
     if (column := row_expectations.null_column(text)) is not None:
@@ -373,26 +367,7 @@ def failure_of(error: BaseException, flow: str) -> RivermouthError:
         return typed
     if (gone := _STATIC_FILES_GONE.search(text)) is not None:
         return StaticTableMissing(flow=flow, table=table_name(gone[1]), location=gone[1])
-    if any(code in text for code in _CHANGED_ROWS):
+    if changed_rows(text):
         return SourceChangedRows(flow=flow, detail=first_line(error))
     kind, detail = cause(error)
     return QueryFailed(flow=flow, error=kind, detail=detail)
-
-
-def _whole_text(error: BaseException) -> str:
-    java = getattr(error, "java_exception", None)
-    parts = [str(error), "" if java is None else str(java.toString())]
-    if error.__cause__ is not None:
-        parts.append(str(error.__cause__))
-    return "\n".join(parts)
-
-
-def cause(error: BaseException) -> tuple[str, str]:
-    """What went wrong: the name of an error, and one line. Where a function of Python or Java raised it, its own."""
-    for line in reversed([line.strip() for line in str(error).splitlines()]):
-        found = _PYTHON_ERROR.match(line)
-        if found is not None and not found[1].startswith("Py4J"):
-            return found[1], found[2]
-    said = _WRAPPING.sub("", first_line(error))
-    of_java = _JAVA_ERROR.fullmatch(said) if type(error).__name__ == "Py4JJavaError" else None
-    return (of_java[1], of_java[2]) if of_java is not None else (type(error).__name__, said)

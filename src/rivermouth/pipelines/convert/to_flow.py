@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -314,7 +315,8 @@ class _Writing:
         """The condition on what deletes its key, without that on records without a value."""
         if not self.rows.tombstones or not deletes or deletes == TOMBSTONE:
             return None if self.rows.tombstones else deletes
-        return deletes.removeprefix(f"{TOMBSTONE} OR (").removesuffix(")")
+        own = deletes.removeprefix(f"{TOMBSTONE} OR ")
+        return own[1:-1] if own != deletes and _is_in_parentheses(own) else own
 
     def _trigger(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -326,6 +328,16 @@ class _Writing:
             if name is not None:
                 found[name] = value if name == "max_delay" else int(value)
         return found
+
+
+def _is_in_parentheses(condition: str) -> bool:
+    """Whether the first parenthesis of a condition, without those in strings, is closed by its last character."""
+    depth, plain = 0, re.sub(r"'[^']*'", lambda found: "_" * len(found[0]), condition)
+    for number, each in enumerate(plain):
+        depth += (each == "(") - (each == ")")
+        if depth == 0:
+            return number > 0 and number == len(plain) - 1
+    return False
 
 
 def _typed(value: str) -> Any:

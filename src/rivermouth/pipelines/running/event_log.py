@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from rivermouth.pipelines.spec import EventHook
 
 _MANY: Final = 1000
+_MOST: Final = 10_000
+"""At most this number of events waits for a table that cannot be written."""
 _EVERY_S: Final = 30.0
 """Events wait at most so long for their commit."""
 _PROPERTIES: Final = {
@@ -82,7 +84,7 @@ class EventLog:
 
     @contextmanager
     def of_update(self, selection: Selection) -> Iterator[None]:
-        """An update is at work in the block; its events are in the table afterwards."""
+        """An update is at work in the block; its events are in the table afterwards, unless that cannot be written."""
         what = {"full_refresh": selection.full_refresh_all, "refresh_selection": list(selection.refresh)}
         self._keep(_Event("create_update", "INFO", "Update was created.", {"create_update": what}))
         try:
@@ -91,13 +93,11 @@ class EventLog:
                 self._keep(said, each.flow, each.dataset)
             self._progress("RUNNING", "INFO")
             yield
-        except RivermouthError as error:
+        except Exception as error:
             self._progress("FAILED", "ERROR", error)
-            self.write()
             raise
-        else:
-            self.write()
         finally:
+            self._write_or_note()
             self._stop_timer()
 
     def finished(self, outcomes: Sequence[DatasetOutcome], *, stopped: bool) -> None:
@@ -130,14 +130,14 @@ class EventLog:
                 "STABLE",
             )
             self._rows.append(row)
-            many = len(self._rows) >= _MANY
+            many = len(self._rows) % _MANY == 0
             if self._timer is None:
-                self._timer = threading.Timer(_EVERY_S, self._write_in_time)
+                self._timer = threading.Timer(_EVERY_S, self._write_or_note)
                 self._timer.daemon = True
                 self._timer.start()
         self._call(row)
         if many:
-            self.write()
+            self._write_or_note()
 
     def _call(self, row: tuple[Any, ...]) -> None:
         body = _as_dict(row)
@@ -153,11 +153,17 @@ class EventLog:
                 note = f"event hook {each.hook.name} failed with {type(error).__name__}: {error}"
                 self._listener(ev.Note("", each.hook.name, note))
 
-    def _write_in_time(self) -> None:
+    def _write_or_note(self) -> None:
+        """Writes; where that fails, the events wait for the next time, the oldest of too many are forgotten."""
         try:
             self.write()
-        except Exception as error:  # noqa: BLE001 - the end of the update writes them, and says why it cannot
-            self._listener(ev.Note("", "", f"the event log was not written: {type(error).__name__}"))
+        except Exception as error:  # noqa: BLE001 - the rows of the pipeline matter more than its log
+            self._listener(ev.Note("", "", f"the event log was not written: {_told(error)}"))
+            with self._writing, self._lock:
+                lost = max(0, len(self._rows) - _MOST)
+                del self._rows[:lost]
+            if lost:
+                self._listener(ev.Note("", "", f"the event log lacks {lost} events, which waited for too long"))
 
     def write(self) -> None:
         """Puts the events that are kept into the table.
@@ -201,6 +207,10 @@ class EventLog:
         if there["error"].dataType != COLUMNS["error"].dataType:
             alter(spark, location, added=(), widened=[COLUMNS["error"]])
         self._has_columns = True
+
+
+def _told(error: Exception) -> str:
+    return error.message if isinstance(error, RivermouthError) else f"{type(error).__name__}: {first_line(error)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,19 @@ from rivermouth.domain.kafka.sink_options import read_options
 from rivermouth.domain.query import query_state
 from rivermouth.domain.query.refresh_decision import ViewState, decide
 from rivermouth.domain.query.view_tree import plain_path, table_name
+from rivermouth.engine.query.auto_cdc import check_order
 from rivermouth.engine.query.query_batch import static_versions
 from rivermouth.engine.query.query_table import changes
 from rivermouth.pipelines.real_time import is_real_time
+from rivermouth.pipelines.running.flows.cleared_sources import left_behind
 from rivermouth.pipelines.running.flows.deliveries import is_archive, is_kafka
-from rivermouth.pipelines.running.flows.flow_runs import context_of, evaluated_flow, fingerprint_of, own_position
+from rivermouth.pipelines.running.flows.flow_runs import (
+    check_streams,
+    context_of,
+    evaluated_flow,
+    fingerprint_of,
+    own_position,
+)
 from rivermouth.pipelines.running.flows.static_tables import static_tables
 from rivermouth.pipelines.running.flows.views import view_of
 from rivermouth.pipelines.running.output_modes import output_mode, sink_output_mode
@@ -22,7 +30,7 @@ from rivermouth.pipelines.running.reset import may_be_reset, to_clear
 from rivermouth.pipelines.selection import chosen_flows, chosen_names
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.internals.delta_snapshot import table_state
-from rivermouth.ports.internals.query_plans import keeps_state, state_operators
+from rivermouth.ports.internals.query_plans import keeps_state, state_operators, streams_of
 from rivermouth.rows import kafka_records
 
 if TYPE_CHECKING:
@@ -114,11 +122,15 @@ def plan(loaded: Loaded, selection: Selection) -> list[PlannedDataset]:
         ResetNotAllowed, RefreshWouldLose: A full refresh is not possible; see ``to_clear``.
         TableSchemaChanged: A query brings columns that its table cannot take.
         TableOfFlow: A flow of a project file wrote a table that the update would write.
+        CdcOrderLost: The order of the changes is lost whose rows a table has.
+        StreamsMoved: A query cannot go on with its streams.
+        TableRestored: A table was taken back to an older version.
     """
     graph, name = loaded.graph, loaded.pipeline.name
     cleared = to_clear(loaded, selection, lambda _: None)
     reset = chosen_flows(graph, name, selection.reset_checkpoint)
     wanted = chosen_names(graph, name, selection.refresh, sinks=True)
+    behind = left_behind(graph, cleared, reset)
     some = (wanted | cleared | reset.keys()) if not selection.full_refresh_all else set()
     pending: dict[str, frozenset[Effect]] = {}
     found = []
@@ -129,7 +141,7 @@ def plan(loaded: Loaded, selection: Selection) -> list[PlannedDataset]:
             if some and node.name not in some:
                 flows.append(PlannedFlow(flow.name, flow.kind, "not selected", "other datasets are named"))
                 continue
-            position = _position(loaded, node, flow)
+            position = _position(loaded, node, flow, clears=clears)
             if clears and node.kind == "materialized_view":
                 planned = PlannedFlow(flow.name, flow.kind, "full", "all rows are removed, and computed again")
             elif clears and node.kind != "sink":
@@ -141,13 +153,13 @@ def plan(loaded: Loaded, selection: Selection) -> list[PlannedDataset]:
             else:
                 planned = _flow(loaded, node, flow, position, pending)
             flows.append(planned)
-        found.append(_dataset(loaded, node, tuple(flows)))
+        found.append(_dataset(loaded, node, tuple(flows), behind.get(node.name)))
         if node.location:
             pending[plain_path(node.location)] = frozenset(_effects_of(node, found[-1]))
     return found
 
 
-def _dataset(loaded: Loaded, node: Node, flows: tuple[PlannedFlow, ...]) -> PlannedDataset:
+def _dataset(loaded: Loaded, node: Node, flows: tuple[PlannedFlow, ...], behind: str | None) -> PlannedDataset:
     shown = loaded.graph.shown(node)
     reads = tuple(f"{each.name} (stream)" if each.stream else each.name for each in node.inputs)
     return PlannedDataset(
@@ -163,7 +175,7 @@ def _dataset(loaded: Loaded, node: Node, flows: tuple[PlannedFlow, ...]) -> Plan
         ),
         may_be_reset=may_be_reset(node),
         registered=loaded.pipeline.registered(node),
-        notes=tuple(dict.fromkeys(note for each in node.inputs for note in each.notes)),
+        notes=(*dict.fromkeys(note for each in node.inputs for note in each.notes), *([behind] if behind else ())),
     )
 
 
@@ -180,14 +192,21 @@ def _new_columns(loaded: Loaded, node: Node) -> tuple[str, ...]:
     return tuple(f"{each.name} {each.dataType.simpleString()}" for each in [*added, *widened])
 
 
-def _position(loaded: Loaded, node: Node, flow: FlowNode) -> QueryPosition | None:
-    """Where a flow is in its table, which no flow of a project file may have written; None of a sink."""
+def _position(loaded: Loaded, node: Node, flow: FlowNode, *, clears: bool) -> QueryPosition | None:
+    """Where a flow is in its table, which no flow of a project file may have written; None of a sink.
+
+    Raises:
+        TableOfFlow: Such a flow wrote it.
+        CdcOrderLost: The table has rows of changes whose order is lost, and is not cleared.
+    """
     if node.kind == "sink":
         return None
     context = context_of(loaded, node, flow, lambda _: None)
     if not delta_table.exists(context.files, context.places.table):
         return context.ledger.position()
     with loaded.workspace.errors(flow.at, flow.name):
+        if flow.cdc is not None and not clears:
+            check_order(context)
         return own_position(context, loaded.workspace.session)
 
 
@@ -200,12 +219,17 @@ def _flow(
 ) -> PlannedFlow:
     if position is None:
         return _into_sink(loaded, node, flow)
+    if flow.kind != "refresh":
+        with loaded.workspace.errors(flow.at, flow.name):
+            context_of(loaded, node, flow, lambda _: None).ledger.check_not_restored(position)
     if flow.kind == "auto_cdc_from_snapshot":
         return PlannedFlow(flow.name, flow.kind, "run", "the newest snapshots")
     evaluated = evaluated_flow(loaded, node, flow)
     if flow.kind == "refresh":
         return _view(_state(loaded, node, flow, evaluated, position), flow, pending)
     entry = position.entry
+    with loaded.workspace.errors(flow.at, flow.name):
+        check_streams(context_of(loaded, node, flow, lambda _: None), entry, streams_of(evaluated.frame))
     stateful = keeps_state(evaluated.frame)
     mode = output_mode(flow, evaluated.frame, is_alone=len(node.flows) == 1)
     state = query_state.texts(state_operators(evaluated.frame), mode)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from rivermouth.pipelines.spec import SourceLine
 
 _VERSION_OF_VIEW: Final = "leave the version out, or name a table in the place of the view"
+_WITHOUT_SOURCE: Final = ("OneRowRelation", "Range")
+"""Nodes of a plan that make rows of nothing."""
 _LOCAL_ROWS: Final = ("LocalRelation", "LogicalRDD", "ExternalRDD")
 
 
@@ -112,7 +114,8 @@ def read_by(
 ) -> tuple[list[str], tuple[str, ...]]:
     """The folders of the Delta tables that a query names, and what else it reads.
 
-    Rows that a function made are not in the text of the analysed query: another call may make others.
+    Rows that a function made are not in the text of the analysed query: another call may make others. A frame that was
+    made outside of the query, for example at the top of a file, is in the query's plan alone.
     """
     places, outside, waiting = list[str](), list[str](), list(inputs)
     if any(name in node.op for node in tree.walk() for name in _LOCAL_ROWS):
@@ -126,6 +129,9 @@ def read_by(
             outside.append(each.name)
         else:
             places.append(each.location)
+    leaves = (each for each in tree.walk() if not each.children and each.table is None)
+    if not outside and any(each.op not in _WITHOUT_SOURCE for each in leaves):
+        outside.append("a frame that was made outside of it")
     return places, tuple(outside)
 
 

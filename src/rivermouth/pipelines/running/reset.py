@@ -13,12 +13,13 @@ from rivermouth.engine.query.query_table import redefine
 from rivermouth.errors import RefreshWouldLose, ResetNotAllowed
 from rivermouth.names import AUTO_CDC_DELETED, AUTO_CDC_ROWS
 from rivermouth.pipelines.running import load
+from rivermouth.pipelines.running.flows.cleared_sources import left_behind
 from rivermouth.pipelines.running.flows.flow_runs import context_of, own_position
 from rivermouth.pipelines.running.flows.sinks import reset_sink
 from rivermouth.pipelines.running.losses import what_would_be_lost
 from rivermouth.pipelines.running.resolving.dataset_tables import Rewrites, never
 from rivermouth.pipelines.selection import chosen_flows, chosen_names
-from rivermouth.pipelines.settings.known_settings import RESET_ALLOWED, setting_of
+from rivermouth.pipelines.settings.known_settings import RESET_ALLOWED, allows_reset
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.internals.delta_snapshot import table_state
 from rivermouth.ports.spark.local_frames import no_rows
@@ -90,6 +91,10 @@ def prepare_selection(
     wanted = chosen_names(loaded.graph, loaded.pipeline.name, selection.refresh, sinks=True)
     reset = chosen_flows(loaded.graph, loaded.pipeline.name, selection.reset_checkpoint)
     nodes = [node for node in loaded.graph.nodes if node.name in cleared]
+    for name, text in left_behind(loaded.graph, cleared, reset).items():
+        reader = loaded.graph.node(name)
+        shown = "" if reader is None else loaded.graph.shown(reader)
+        listener(Note(shown, shown, text))
     for node in nodes:
         clear(loaded, node)
     for node in loaded.graph.nodes:
@@ -145,23 +150,19 @@ def _all_that_may_be(
 
 def may_be_reset(node: Node) -> bool:
     """Whether the dataset's properties allow a full refresh."""
-    return node.dataset is None or _allows_reset(node.dataset)
-
-
-def _allows_reset(dataset: Dataset) -> bool:
-    return (setting_of(dataset.properties, RESET_ALLOWED) or "true").lower() != "false"
+    return node.dataset is None or allows_reset(node.dataset.properties)
 
 
 def is_cleared(selection: Selection, names: Names, name: TableName, dataset: Dataset) -> bool:
     """Whether a full refresh of an update removes the rows of a table."""
     named = {names.resolve(text) for text in selection.full_refresh}
-    return name in named or (selection.full_refresh_all and _allows_reset(dataset))
+    return name in named or (selection.full_refresh_all and allows_reset(dataset.properties))
 
 
 def is_computed(selection: Selection, names: Names, name: TableName, dataset: Dataset) -> bool:
     """Whether an update computes a view, and may give its table another definition."""
     named = {names.resolve(text) for text in (*selection.refresh, *selection.full_refresh, *selection.reset_checkpoint)}
-    return _allows_reset(dataset) and (selection.full_refresh_all or not named or name in named)
+    return allows_reset(dataset.properties) and (selection.full_refresh_all or not named or name in named)
 
 
 def redefine_tables(selection: Selection, loaded: Loaded) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_completed, wait
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -20,15 +20,16 @@ from rivermouth.engine.query.query_events import (
     FlowStarted,
     Note,
     QueryEvent,
+    QueryWorks,
     SinkWritten,
 )
-from rivermouth.errors import DefinitionInvalid, RivermouthError
-from rivermouth.pipelines.files import failures as file_failures
+from rivermouth.errors import RivermouthError
+from rivermouth.pipelines.running.flow_retries import LONGEST_WAIT_S, interval, may_pass, retries, typed, wait_s
 from rivermouth.pipelines.running.flows.refresh_node import Done, FlowHooks, refresh_node
 from rivermouth.pipelines.running.flows.registered import register_dataset
 from rivermouth.pipelines.running.known import UNSTARTED
 from rivermouth.pipelines.running.pipeline import file_name
-from rivermouth.spec import duration_s
+from rivermouth.ports.spark.session import has_ended
 
 if TYPE_CHECKING:
     from rivermouth.engine.query.query_events import QueryListener
@@ -38,11 +39,9 @@ if TYPE_CHECKING:
 
 Result = Literal["completed", "failed", "skipped"]
 _SIDE_BY_SIDE: Final = 4
-_TRIES: Final = 8
-_LONGEST_WAIT_S: Final = 60.0
-_INTERVAL: Final = "pipelines.trigger.interval"
-_RETRIES: Final = "pipelines.maxFlowRetryAttempts"
-_DEFAULT_INTERVAL_S: Final = 5.0
+_END_S: Final = 1.0
+"""So long after its last word a JVM that is ended may still be listed."""
+_STOPPED: Final = "the update was stopped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +76,19 @@ class _Try:
 
     def __init__(self, update: Update) -> None:
         self._tell = update.emit
+        self._began = time.monotonic()
         self.counts = NO_COUNTS
+        self.has_written = False
         self.hooks = FlowHooks(self._hear, update.stopping, update.step)
+
+    def is_well(self) -> bool:
+        """Whether the flow worked before it failed: a batch was written, or nothing failed for a long time."""
+        return self.has_written or time.monotonic() - self._began > LONGEST_WAIT_S
 
     def _hear(self, event: QueryEvent) -> None:
         if isinstance(event, BatchWritten | SinkWritten):
             self.counts += event.counts
+            self.has_written = self.has_written or isinstance(event, BatchWritten) or event.counts.read > 0
         self._tell(event)
 
 
@@ -113,7 +119,7 @@ class Update:
         """Hands an event on."""
         with self._told:
             self.listener(event)
-        if isinstance(event, BatchWritten | FlowCompleted):
+        if isinstance(event, BatchWritten | FlowCompleted | QueryWorks):
             self._failures.works(file_name(event.flow))
 
     def _failed(self, shown: str, flow: FlowNode, error: RivermouthError) -> None:
@@ -172,6 +178,8 @@ class Update:
         }
         with ThreadPoolExecutor(max(1, len(flows)), thread_name_prefix="rivermouth-flow") as pool:
             done = {pool.submit(self._follow, node, flow): node for node, flow in flows}
+            if any(each.exception() for each in as_completed(done)):
+                self.stopping.set()
             for future, node in done.items():
                 before, found = outcomes[node.name], future.result()
                 counts = before.counts + found.counts
@@ -197,9 +205,13 @@ class Update:
                     is_registered = True
                 done = refresh_node(self.loaded, node, flow, tried.hooks, interval_s=None if once else interval_s)
                 counts, failures = counts + done.counts, 0
-            except RivermouthError as found:
-                error, failures, counts = _typed(found, flow), failures + 1, counts + tried.counts
-                if failures >= _TRIES or not may_pass(error):
+                self._failures.works(file_name(flow.name))
+            except Exception as found:  # noqa: BLE001 - the other flows go on
+                error, counts = typed(found, flow), counts + tried.counts
+                if self._is_ended():
+                    return self._skipped(node, _STOPPED, counts)
+                failures = 1 if tried.is_well() else failures + 1
+                if not self._may_pass(error):
                     self._failed(shown, flow, error)
                     break
                 self._pause(shown, flow, error, failures)
@@ -215,14 +227,14 @@ class Update:
 
     def _keeps_from(self, before: set[TableName], outcomes: dict[TableName, DatasetOutcome]) -> str:
         if self.stopping.is_set():
-            return "the update was stopped"
+            return _STOPPED
         failed = [outcomes[name].dataset for name in before if outcomes[name].result != "completed"]
         return f"{failed[0]}, which it reads, was not refreshed" if failed else ""
 
-    def _skipped(self, node: Node, reason: str) -> DatasetOutcome:
+    def _skipped(self, node: Node, reason: str, counts: QueryCounts = NO_COUNTS) -> DatasetOutcome:
         shown = self.loaded.graph.shown(node)
         self.emit(FlowSkipped(shown, node.flows[0].name if node.flows else shown, reason))
-        return DatasetOutcome(shown, "skipped", reason=reason)
+        return DatasetOutcome(shown, "skipped", counts, reason=reason)
 
     def _refresh(self, node: Node) -> DatasetOutcome:
         started, shown, counts, reason = time.monotonic(), self.loaded.graph.shown(node), QueryCounts(), ""
@@ -238,6 +250,8 @@ class Update:
                 self._failed(shown, flow, error)
                 failure = failure or error
                 continue
+            if done.reason == _STOPPED:
+                return self._skipped(node, _STOPPED, counts)
             reason, kind = done.reason, done.refresh
             self.emit(FlowCompleted(shown, flow.name, done.counts, done.late_rows, time.monotonic() - begun))
         seconds = time.monotonic() - started
@@ -258,70 +272,40 @@ class Update:
                 register_dataset(self.loaded, node)
                 done = refresh_node(self.loaded, node, flow, tried.hooks)
                 return replace(done, counts=before + done.counts), None
-            except RivermouthError as error:
-                found, failures, before = _typed(error, flow), failures + 1, before + tried.counts
-                if failures > most or self.stopping.is_set() or not may_pass(found):
+            except Exception as error:  # noqa: BLE001 - the other datasets are refreshed
+                found, failures, before = typed(error, flow), failures + 1, before + tried.counts
+                if self._is_ended():
+                    return Done(before, reason=_STOPPED), None
+                if failures > most or self.stopping.is_set() or not self._may_pass(found):
                     return Done(before), found
                 self._pause(self.loaded.graph.shown(node), flow, found, failures)
                 if self.stopping.is_set():
                     return Done(before), found
 
+    def _is_ended(self) -> bool:
+        """Whether a stop has ended Spark too: an error that this caused is no failure."""
+        deadline = time.monotonic() + _END_S
+        while self.stopping.is_set() and not (ended := has_ended(self.loaded.workspace.session)):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_END_S / 10)
+        return self.stopping.is_set() and ended
+
+    def _may_pass(self, error: RivermouthError) -> bool:
+        """Whether the flow is tried again. Without a JVM no flow is, so that the process ends and can be restarted."""
+        return may_pass(error) and not has_ended(self.loaded.workspace.session)
+
     def _pause(self, shown: str, flow: FlowNode, error: RivermouthError, failures: int) -> None:
         """Waits before a flow is tried again, longer after each failure."""
-        wait_s = min(_LONGEST_WAIT_S, 2.0**failures)
+        pause_s = wait_s(failures)
         self._failures.failed(file_name(flow.name), error)
-        self.emit(FlowRetried(shown, flow.name, str(error), wait_s))
-        self.stopping.wait(wait_s)
+        self.emit(FlowRetried(shown, flow.name, str(error), pause_s))
+        self.stopping.wait(pause_s)
 
     def _changed(self, node: Node) -> None:
         """Queries that read a table are evaluated again once it has new rows, and so perhaps new columns."""
         graph = self.loaded.graph
         self.loaded.resolver.forget({each.name for each in graph.nodes if node.name in graph.upstream(each)})
-
-
-def interval(loaded: Loaded, flow: FlowNode) -> float:
-    """How often a flow looks for rows, in seconds: ``pipelines.trigger.interval`` of the flow, then of the pipeline.
-
-    Raises:
-        DefinitionInvalid: It is no duration.
-    """
-    said = _setting(loaded, flow, _INTERVAL)
-    try:
-        return float(str(duration_s(said))) if said else _DEFAULT_INTERVAL_S
-    except ValueError as error:
-        detail, fix = f"{_INTERVAL} is no duration", f"{_INTERVAL}: 10 seconds"
-        raise DefinitionInvalid(at=str(flow.at), definition=f"flow {flow.name}", detail=detail, fix=fix) from error
-
-
-def retries(loaded: Loaded, flow: FlowNode) -> int:
-    """How often a flow is tried again in an update: ``pipelines.maxFlowRetryAttempts`` of the flow or the pipeline.
-
-    Raises:
-        DefinitionInvalid: It is no number.
-    """
-    said = _setting(loaded, flow, _RETRIES) or "0"
-    if not said.isdecimal():
-        detail = f"{_RETRIES} is {said!r}, and no number"
-        raise DefinitionInvalid(at=str(flow.at), definition=f"flow {flow.name}", detail=detail, fix=f"{_RETRIES}: 2")
-    return int(said)
-
-
-def _setting(loaded: Loaded, flow: FlowNode, name: str) -> str | None:
-    """The value of a flow's setting, or of the pipeline's, in any letter case."""
-    both = {**loaded.pipeline.configuration, **flow.query.conf}
-    return next((value for key, value in reversed(both.items()) if key.lower() == name.lower()), None)
-
-
-def may_pass(error: RivermouthError) -> bool:
-    """Whether a flow that goes on is tried again: what Spark says may pass, what we have found out does not."""
-    passing = ("QUERY_FAILED", "COMMIT_LOST", "QUERY_INVALID", "STATIC_TABLE_MISSING")
-    return error.code in passing or file_failures.may_pass(error)
-
-
-def _typed(error: RivermouthError, flow: FlowNode) -> RivermouthError:
-    """The error of a flow, at its line; what Spark says of a file is the error of that file."""
-    found = file_failures.found(error) if error.code == "QUERY_FAILED" else None
-    return (found or error).located(str(flow.at))
 
 
 def failed(outcomes: Sequence[DatasetOutcome]) -> list[DatasetOutcome]:

@@ -308,7 +308,7 @@ class Workspace(Reader):
         given = {str(name): str(value) for name, value in args.items()} if isinstance(args, Mapping) else {}
         with self.lock:
             at, params = self.registry.here(), {**self.params, **given}
-            if is_use(text) and not self._reads:
+            if is_use(text, at, in_query=bool(self._reads)):
                 read_sql(text, at, session=self.registry.session)
                 text = "SELECT 1 WHERE false"
             return spark_sql(text, self, at, params=params, keep_markers=args is not None)

@@ -36,7 +36,8 @@ class KafkaClusters:
         if options.get("kafka.bootstrap.servers", servers) == servers:
             known = {"bootstrap.servers": servers, **self._project.kafka_options()}
             found |= {f"kafka.{key}": value for key, value in known.items() if f"kafka.{key}" not in given}
-        self.options.append({**options, **found})
+        if (made := {**options, **found}) not in self.options:  # a query may be evaluated again and again
+            self.options.append(made)
         return found
 
     def client_options(self, topic: str) -> dict[str, str]:

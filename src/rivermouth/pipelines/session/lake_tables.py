@@ -48,6 +48,12 @@ def find_by_name(spark: SparkSession, lake: str, names: Names) -> None:
     _teach_delta()
 
 
+def without_names(spark: SparkSession) -> SparkSession:
+    """A session, which finds no tables of the lake by their names any more."""
+    spark.conf.unset(internals.LAKE_OF_CATALOG)
+    return spark
+
+
 def find_at(spark: SparkSession, name: TableName, place: str) -> None:
     """A table with a folder of its own is found by its name too, in this session and in those of its queries."""
     spark.conf.set(f"{internals.PATH_OF_TABLE}.{name}", place)

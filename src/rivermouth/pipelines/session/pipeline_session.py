@@ -20,6 +20,7 @@ from rivermouth.pipelines.session.jdbc_source import JDBC
 from rivermouth.pipelines.session.kinesis_source import KINESIS
 from rivermouth.pipelines.session.local_rows import with_floats
 from rivermouth.pipelines.session.sql_frames import frame_of
+from rivermouth.pipelines.sql.definitions.sql_session import shown_in
 from rivermouth.ports.internals import sessions
 from rivermouth.ports.internals.query_plans import read_json_fast
 
@@ -115,7 +116,7 @@ class PipelineSession(SessionOfFlows):
         def frame(text: str) -> DataFrame:
             return run(text, args, **kwargs) if args is not None else run(text, **kwargs)
 
-        with self.catalogue.sql(sqlQuery, args) as query:
+        with self.catalogue.sql(shown_in(sqlQuery, self.catalogue.current()[1]), args) as query:
             return frame_of(query, frame)
 
     def createDataFrame(self, data: Any, schema: Any = None, *more: Any, **named: Any) -> DataFrame:  # type: ignore[override]  # noqa: N802

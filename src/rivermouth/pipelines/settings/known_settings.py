@@ -36,6 +36,11 @@ def without_effect(configuration: Mapping[str, str], at: SourceLine) -> tuple[tu
     return tuple((at, f"{name} has no effect here{_like(name)}") for name in names)
 
 
+def allows_reset(properties: Mapping[str, str]) -> bool:
+    """Whether the properties of a dataset allow a full refresh."""
+    return (setting_of(properties, RESET_ALLOWED) or "true").lower() != "false"
+
+
 def setting_of(settings: Mapping[str, str], name: str) -> str | None:
     """The value of a setting, whose name is written in any letter case; None where there is none, or an empty one."""
     return next((value for key, value in settings.items() if key.lower() == name.lower() and value), None)

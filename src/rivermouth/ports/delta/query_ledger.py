@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from rivermouth.domain.delta.table_transaction import CountedTransaction
 from rivermouth.domain.ledger.ledger import Entry
 from rivermouth.domain.query.query_entry import QueryEntry
-from rivermouth.errors import CommitLost, LedgerLost
+from rivermouth.errors import CommitLost, LedgerLost, TableRestored
 from rivermouth.ports.delta import delta_append, delta_table
 from rivermouth.ports.internals.delta_snapshot import table_state
 
@@ -31,10 +32,14 @@ class QueryPosition:
     Attributes:
         entry: Its newest entry.
         version: The version of the table up to which the log was read.
+        at: The version from which on the table has what the entry says; -1 where the log does not hold it.
+        restored: The version in which a RESTORE took the table back behind that; None where none did.
     """
 
     entry: QueryEntry
     version: int
+    at: int = -1
+    restored: int | None = None
 
 
 class QueryLedger:
@@ -45,10 +50,12 @@ class QueryLedger:
         location: The table's folder.
         side_file: A file of the lake's state for this flow and table.
         flow: The flow's name.
+        dataset: The name of the table, for messages.
     """
 
-    def __init__(self, files: LakeFiles, location: str, side_file: str, *, flow: str) -> None:
+    def __init__(self, files: LakeFiles, location: str, side_file: str, *, flow: str, dataset: str = "") -> None:
         self._files = files
+        self._dataset = dataset
         self.flow = flow
         self.location = location
         self.side_file = side_file
@@ -84,12 +91,19 @@ class QueryLedger:
             LedgerTooNew, LedgerUnreadable: The entry cannot be read.
         """
         versions = delta_table.commit_versions(self._files, self.location)
-        is_emptied = False
-        for entry in self._entries_of_all_flows(versions):
-            if entry.flow == self.flow:
-                return QueryPosition(entry.of_emptied_table() if is_emptied else entry, versions[-1])
+        emptied: int | None = None
+        restores = dict[int, int | None]()
+        for commit in self._commits(versions):
+            if commit.operation == "RESTORE":
+                restores[commit.version] = commit.restored_version
+            entry = self._any_entry(commit)
+            if entry is not None and entry.flow == self.flow:
+                at = commit.version if emptied is None else emptied
+                entry = entry if emptied is None else entry.of_emptied_table()
+                return QueryPosition(entry, versions[-1], at, _taken_back(restores, at))
             # Another flow emptied the table, and the reset ended before it came to this one.
-            is_emptied = is_emptied or entry.kind == "cleared"
+            if emptied is None and entry is not None and entry.kind == "cleared":
+                emptied = commit.version
         newest = versions[-1] if versions else -1
         none = QueryPosition(QueryEntry(self.flow, number=-1), newest)
         if spark is None or (versions and versions[0] == 0):
@@ -128,13 +142,18 @@ class QueryLedger:
     def versions_of_others(self, position: QueryPosition) -> list[int]:
         """The versions that came since the table was looked at for the newest entry, without the entry's own version.
 
-        Where the log no longer has the entry's version, they are all that it has.
+        Where the log no longer has the entry's version, they are all that it has, and the first one that it lacks if
+        that may be one of others.
         """
         versions = [
             each for each in delta_table.commit_versions(self._files, self.location) if each <= position.version
         ]
+        onto = position.entry.onto
         mine = next((commit.version for entry, commit in self.entries(1) if entry.number == position.entry.number), -1)
-        since = mine if position.entry.onto < 0 else min(mine, position.entry.onto)
+        if mine < 0:
+            is_whole = onto < 0 or not versions or versions[0] <= onto + 2
+            return versions if is_whole else [onto + 2, *versions]
+        since = mine if onto < 0 else min(mine, onto)
         return [each for each in versions if each > since and each != mine]
 
     def caught_up(self, position: QueryPosition) -> QueryPosition:
@@ -142,14 +161,36 @@ class QueryLedger:
 
         Raises:
             CommitLost: Another process has written an entry of this flow meanwhile.
+            TableRestored: The table was taken back behind the entry meanwhile.
         """
-        version = position.version
+        version, restores = position.version, dict[int, int | None]()
         while (commit := delta_table.read_commit(self._files, self.location, version + 1)) is not None:
             entry = self._entry(commit)
             if entry is not None and entry.attempt != position.entry.attempt:
                 raise CommitLost(flow=self.flow, entry=entry.number, table=self.location)
             version += 1
-        return QueryPosition(position.entry, version)
+            if commit.operation == "RESTORE":
+                restores = {version: commit.restored_version, **restores}
+        found = QueryPosition(position.entry, version, position.at, _taken_back(restores, position.at))
+        if position.entry.kind != "refresh":  # a view is computed again
+            self.check_not_restored(found)
+        return replace(found, restored=position.restored)
+
+    def check_not_restored(self, position: QueryPosition) -> None:
+        """Checks that the table has the rows that the sources gave up to a position.
+
+        Raises:
+            TableRestored: It was taken back behind the position.
+        """
+        if position.restored is not None:
+            raise TableRestored(
+                flow=self.flow,
+                dataset=self._dataset,
+                table=self.location,
+                version=position.restored,
+                entry=position.entry.number,
+                before=position.restored - 1,
+            )
 
     def write(
         self,
@@ -205,7 +246,7 @@ class QueryLedger:
             mine = self._entry(commit)
             if mine is not None and mine.attempt == entry.attempt:
                 self._files.write(self.side_file, entry.to_json())
-                return QueryPosition(entry, version), commit
+                return QueryPosition(entry, version, version), commit
         raise CommitLost(flow=self.flow, entry=entry.number, table=self.location)
 
     def commit_of(self, entry: QueryEntry, after_version: int) -> Commit | None:
@@ -219,11 +260,30 @@ class QueryLedger:
         """The greatest number of an entry of any flow in the table; -1 without one."""
         return next((entry.number for entry in self._entries_of_all_flows()), -1)
 
-    def has_batches(self) -> bool:
-        """Whether flows have written batches since the table was last emptied, as far as the log goes back."""
-        kinds = (entry.kind for entry in self._entries_of_all_flows())
-        newest = next((kind for kind in kinds if kind in {"batch", "ended", "refresh", "cleared"}), "cleared")
-        return newest != "cleared"
+    def newest_batch(self) -> tuple[QueryEntry, Commit] | None:
+        """The newest entry of any flow that came with rows since the table was last emptied.
+
+        That is a batch, the end of a query that had one, or a refresh; None where the log has none of them.
+        """
+        for entry, commit in self._commits_of_all_flows():
+            if entry.kind == "cleared":
+                return None
+            if entry.query_id or entry.kind == "refresh":
+                return entry, commit
+        return None
+
+    def lacks(self, batch: QueryEntry, commit: Commit) -> bool:
+        """Whether this table has no entry of a batch that came before a commit of another table.
+
+        False if the log was cleaned: its oldest commit is not older than that one.
+        """
+        versions = delta_table.commit_versions(self._files, self.location)
+        oldest = math.inf
+        for entry, mine in self._commits_of_all_flows(versions):
+            if entry.flow == batch.flow and entry.holds(batch.query_id, batch.batch_id):
+                return False
+            oldest = mine.committed_at or math.inf
+        return versions[:1] == [0] or oldest < (commit.committed_at or 0.0)
 
     def app_id(self, table_id: str) -> str:
         """The application id of the flow's commits."""
@@ -235,18 +295,42 @@ class QueryLedger:
 
     def _entries_of_all_flows(self, versions: Sequence[int] | None = None) -> Iterator[QueryEntry]:
         """The entries in the log, the newest first; of these versions, or of all that it has."""
+        return (entry for entry, _ in self._commits_of_all_flows(versions))
+
+    def _commits_of_all_flows(self, versions: Sequence[int] | None = None) -> Iterator[tuple[QueryEntry, Commit]]:
         if versions is None:
             versions = delta_table.commit_versions(self._files, self.location)
-        for version in reversed(versions):
-            commit = delta_table.read_commit(self._files, self.location, version)
-            entry = None if commit is None else self._any_entry(commit)
+        for commit in self._commits(versions):
+            entry = self._any_entry(commit)
             if entry is not None:
-                yield entry
+                yield entry, commit
+
+    def _commits(self, versions: Sequence[int]) -> Iterator[Commit]:
+        """The commits of versions, the newest first."""
+        found = (delta_table.read_commit(self._files, self.location, version) for version in reversed(versions))
+        return (commit for commit in found if commit is not None)
 
     def _any_entry(self, commit: Commit) -> QueryEntry | None:
         if not commit.user_metadata:
             return None
         return QueryEntry.from_json(commit.user_metadata, table=self.location, version=commit.version)
+
+
+def _taken_back(restores: Mapping[int, int | None], at: int) -> int | None:
+    """The first RESTORE behind a version, where the newest one leaves less than that version had; else None.
+
+    Args:
+        restores: What each RESTORE behind it brought back, the newest first; None where its commit does not say.
+        at: The version.
+    """
+    version = max(restores, default=-1)
+    for done_in, brought in restores.items():
+        if done_in > version:  # a later one took the table back behind this one
+            continue
+        if brought is None or brought < at:
+            return min(each for each in restores if each > at)
+        version = brought
+    return None
 
 
 def entry_in_side_file(files: LakeFiles, ledger: QueryLedger) -> QueryEntry | None:

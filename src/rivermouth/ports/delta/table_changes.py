@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _REPLACING: Final = ("CREATE", "REPLACE", "CLONE", "CONVERT", "RESTORE", "TRUNCATE")
 _SETTINGS: Final = ("SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "UPGRADE PROTOCOL", "CLUSTER BY")
 """Operations that write the metadata of a table, and leave its columns as they are."""
+_REMOVES_COLUMNS: Final = ("DROP COLUMNS", "REPLACE COLUMNS")
 _COLUMN_MAPPING: Final = "delta.columnMapping."
 """Properties that give the columns other names in files."""
 
@@ -150,12 +151,12 @@ def _bytes(files: LakeFiles, location: str, version: int) -> int | None:
 
 
 def changed_by(files: LakeFiles, location: str, versions: Iterator[int]) -> str:
-    """The first of these versions that changed rows, in words; empty where none did."""
+    """The first of these versions that changed rows or removed columns, in words; empty where none did."""
     for version in versions:
         commit = read_commit(files, location, version)
         if commit is None:
             return f"version {version} is not in its log any more"
-        if commit.changes_data:
+        if commit.changes_data or commit.operation in _REMOVES_COLUMNS:
             return f"{commit.operation} in version {version}"
     return ""
 

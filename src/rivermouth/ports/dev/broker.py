@@ -145,7 +145,7 @@ def _command(heap: str, folder: Path, *arguments: str, main: str = "kafka.Kafka"
     return [
         str(java.find().executable),
         f"-Xmx{heap}",
-        "-XX:+UseSerialGC",
+        *java.collector("-XX:+UseSerialGC", JVM_OPTIONS),
         *os.environ.get(JVM_OPTIONS, "").split(),
         f"-Dlog4j2.configurationFile={logging.as_uri()}",
         "-cp",

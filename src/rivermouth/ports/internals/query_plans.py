@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -44,6 +45,8 @@ _DELAY: Final = "spark.watermarkDelayMs"
 _WINDOWS: Final = ("spark.timeWindow", "spark.sessionWindow")
 _FUNCTIONS: Final = ("FlatMapGroups", "TransformWithState")
 _PLAN_TEXT: Final = "rivermouth.internals.plan.PlanText"
+_SECRET: Final = re.compile(r"password|secret|token|jaas|ssl|credential", re.IGNORECASE)
+"""In the names of options that do not say what is read."""
 _LATE: Final = "numRowsDroppedByWatermark"
 
 
@@ -54,6 +57,40 @@ OutputMode = Literal["append", "complete", "update"]
 def analysed_plan(frame: DataFrame) -> str:
     """The analysed query as text, whole: queries that differ in their last column have different texts."""
     return str(java_class(frame.sparkSession, _PLAN_TEXT).whole(java_frame(frame)))
+
+
+def constants_of(frame: DataFrame) -> str:
+    """The constants in the analysed query with their types: in its text ``'a,b'`` and ``'a', 'b'`` are alike."""
+    return str(java_class(frame.sparkSession, _PLAN_TEXT).constants(java_frame(frame)))
+
+
+def streams_of(frame: DataFrame) -> tuple[str, ...]:
+    """The streams of a query in the order by which Spark numbers them: of each its format, and its path."""
+    return tuple(java_class(frame.sparkSession, _PLAN_TEXT).streams(java_frame(frame)))
+
+
+def stream_sources(frame: DataFrame) -> str:
+    """What a streaming query reads: its sources with their options, but for those about secrets."""
+    leaves = java_frame(frame).queryExecution().analyzed().collectLeaves()
+    found = (leaves.apply(index) for index in range(leaves.size()))
+    return "\n".join(sorted(_source(each) for each in found if each.isStreaming()))
+
+
+def _source(leaf: Any) -> str:
+    options: list[tuple[str, str]] = []
+    kind = str(leaf.nodeName())
+    if kind == "StreamingRelation":
+        source = leaf.dataSource()
+        entries, table = source.options().iterator(), source.catalogTable()
+        while entries.hasNext():
+            entry = entries.next()
+            options.append((str(entry.productElement(0)), str(entry.productElement(1))))
+        named = str(table.get().qualifiedName()) if table.isDefined() else ""
+        kind = f"{source.className()} {source.paths().toString()} {named}"
+    elif kind == "StreamingRelationV2":
+        kind = str(leaf.sourceName())
+        options = [(str(each.getKey()), str(each.getValue())) for each in leaf.extraOptions().entrySet()]
+    return f"{kind} {sorted(each for each in options if not _SECRET.search(each[0]))}"
 
 
 def qualified_columns(frame: DataFrame) -> dict[str, set[str]]:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from rivermouth.ports.lake.lake_files import LakeFiles
 
 _VERSION: Final = "v1"
+_OF_COMMITS: Final = (_VERSION, "v2", "v3")
+"""The later ones also name the state of each partition."""
 _OWNER_FILE: Final = "rivermouth.json"
 _NONE: Final = "-"
 _CHECKSUM: Final = re.compile(r"Checksum error: (\S+)")
@@ -37,6 +39,7 @@ class FoundCheckpoint:
         detail: What is damaged.
         follows: The attempt of the ledger entry from which the checkpoint was made; None of one that Spark began.
         repeats: The batch that brings the rows of that entry again, for its dead letters; None where none does.
+        sources: What its query read when it was begun; None where that is not known.
     """
 
     state: Literal["none", "usable", "damaged"]
@@ -47,6 +50,16 @@ class FoundCheckpoint:
     detail: str = ""
     follows: str | None = None
     repeats: int | None = None
+    sources: str | None = None
+
+    @property
+    def is_before_first(self) -> bool:
+        """Whether its query has no batch yet; the first one may be planned."""
+        return self.state == "usable" and self.planned <= 0 and self.committed < 0
+
+    def plans_of_others(self, sources: str) -> bool:
+        """Whether its first batch is planned, of other sources than these."""
+        return self.is_before_first and self.planned == 0 and self.sources not in (None, sources)
 
     def batch_of(self, batch_id: int, attempt: str) -> int:
         """The number that the batch of a ledger entry has here."""
@@ -74,7 +87,7 @@ class QueryCheckpoint:
     def inspect(self) -> FoundCheckpoint:
         """What lies there."""
         there = self._files.names(self.location)
-        owner, follows, repeats = self._owner() if _OWNER_FILE in there else (None, None, None)
+        owner, follows, repeats, sources = self._owner() if _OWNER_FILE in there else (None, None, None, None)
         if not set(there) - {_OWNER_FILE}:
             return FoundCheckpoint("none", owner)
         try:
@@ -90,7 +103,7 @@ class QueryCheckpoint:
                 self.offsets(last)
         except ValueError as error:
             return FoundCheckpoint("damaged", owner, query_id, detail=str(error))
-        return FoundCheckpoint("usable", owner, query_id, last, done, follows=follows, repeats=repeats)
+        return FoundCheckpoint("usable", owner, query_id, last, done, follows=follows, repeats=repeats, sources=sources)
 
     def lacks_files(self, batch_id: int, files: int) -> str:
         """What is wrong with the lists of files that file sources have read; empty where nothing is.
@@ -130,7 +143,7 @@ class QueryCheckpoint:
         for number in range(max(0, found.planned - 1), found.planned + 1):
             if not self._is_log(f"offsets/{number}", metadata=True, lines=None if sources is None else 1 + sources):
                 return f"offsets/{number} has an unknown form"
-        if found.committed >= 0 and not self._is_log(f"commits/{found.committed}"):
+        if found.committed >= 0 and not self._is_log(f"commits/{found.committed}", versions=_OF_COMMITS):
             return f"commits/{found.committed} has an unknown form"
         for source in self._files.names(f"{self.location}/sources"):
             for name in self._files.names(f"{self.location}/sources/{source}"):
@@ -144,11 +157,18 @@ class QueryCheckpoint:
         _, found, place = path.partition(f"{self.location.partition(':')[2] or self.location}/")
         return place if found else ""
 
-    def _is_log(self, place: str, *, metadata: bool = False, lines: int | None = None) -> bool:
+    def _is_log(
+        self,
+        place: str,
+        *,
+        metadata: bool = False,
+        lines: int | None = None,
+        versions: tuple[str, ...] = (_VERSION,),
+    ) -> bool:
         """Whether a file has a version and lines of JSON, as all logs of Spark's; with ``metadata`` at least two."""
         text = self._files.read(f"{self.location}/{place}") or ""
         version, *found = text.lstrip("\0").rstrip("\n").split("\n")  # Kafka's has a zero byte before it
-        if version != _VERSION or (metadata and len(found) < 2) or lines not in (None, len(found)):  # noqa: PLR2004
+        if version not in versions or (metadata and len(found) < 2) or lines not in (None, len(found)):  # noqa: PLR2004
             return False
         try:
             for line in found:
@@ -158,9 +178,11 @@ class QueryCheckpoint:
             return False
         return True
 
-    def claim(self, owner: str, follows: str | None = None, repeats: int | None = None) -> None:
-        """Leaves the mark of a flow, of the ledger entry from which the checkpoint was made, and of its repetition."""
-        body = {"flow": owner, "follows": follows, "repeats": repeats}
+    def claim(
+        self, owner: str, follows: str | None = None, repeats: int | None = None, *, sources: str | None = None
+    ) -> None:
+        """Leaves the mark of a flow: which one, and what ``FoundCheckpoint`` has of it."""
+        body = {"flow": owner, "follows": follows, "repeats": repeats, "sources": sources}
         self._files.write(f"{self.location}/{_OWNER_FILE}", json.dumps(body))
 
     def offsets(self, batch_id: int) -> tuple[str, ...]:
@@ -288,12 +310,12 @@ class QueryCheckpoint:
         self._files.rename(self.location, aside)
         return aside
 
-    def _owner(self) -> tuple[str | None, str | None, int | None]:
+    def _owner(self) -> tuple[str | None, str | None, int | None, str | None]:
         try:
             body = json.loads(self._files.read(f"{self.location}/{_OWNER_FILE}") or "")
-            return body["flow"], body.get("follows"), body.get("repeats")
+            return body["flow"], body.get("follows"), body.get("repeats"), body.get("sources")
         except (ValueError, KeyError, TypeError):
-            return None, None, None
+            return None, None, None, None
 
     def _numbers(self, folder: str) -> list[int]:
         return sorted(int(name) for name in self._files.names(f"{self.location}/{folder}") if name.isdecimal())

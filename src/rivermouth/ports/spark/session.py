@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 
 _END_TIMEOUT_S: Final = 10.0
 # Not the chatter of a start, nor a stack, nor a line of the log.
-_LAST_WORDS: Final = re.compile(r"^(?!WARNING:|Using Spark|\d\d/\d\d/\d\d |\s|$)")
+_LAST_WORDS: Final = re.compile(
+    r"^(?!WARNING:|.* VM warning:|\[\d|(?:NOTE: )?Picked up |Error occurred during initialization of VM|Using Spark"
+    r"|\d\d/\d\d/\d\d |\s|$)"
+)
 
 _PYTHON: Final = "spark.pyspark.python"
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import pyspark
 
 from rivermouth.domain.kafka.kafka_options import text
+from rivermouth.ports import java
 from rivermouth.ports.internals import settings as internals
 from rivermouth.ports.lake.storage_checks import CONDITIONAL_LOG_STORE
 from rivermouth.ports.spark import class_archive, jars
@@ -66,6 +67,7 @@ _COMPILER: Final[Mapping[JvmUse, str]] = {
     "follow": "",
 }
 _CLASS_PATH: Final = "spark.driver.extraClassPath"
+_DEFAULT_OPTIONS: Final = "spark.driver.defaultJavaOptions"
 DIST_CLASS_PATH: Final = "SPARK_DIST_CLASSPATH"
 """Spark's variable for the end of the class path, for which it has no setting."""
 
@@ -157,7 +159,7 @@ def new_session_conf(
         ours = [*jars.for_spark(() if at_the_end else schemes), *(() if at_the_end else users_jars)]
         conf |= {
             _CLASS_PATH: os.pathsep.join(map(str, ours)),
-            "spark.driver.defaultJavaOptions": class_archive.java_options(found),
+            _DEFAULT_OPTIONS: class_archive.java_options(found),
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
             # How often a task reports the number of records it has read; within one JVM that costs next to nothing.
@@ -189,7 +191,7 @@ def _everywhere(settings: SparkSettings, app_name: str, cores: int) -> dict[str,
         "spark.app.name": app_name,
         "spark.driver.memory": settings.driver_memory,
         "spark.sql.shuffle.partitions": str(2 * cores),
-        "spark.driver.extraJavaOptions": _java_options(cores),
+        "spark.driver.extraJavaOptions": _java_options(cores, text(settings.conf.get(_DEFAULT_OPTIONS, ""))),
     }
 
 
@@ -231,16 +233,17 @@ def local_folder_conf(folder: Path) -> dict[str, str]:
     return {"spark.local.dir": str(folder), "spark.sql.warehouse.dir": str(folder / "warehouse")}
 
 
-def _java_options(cores: int) -> str:
-    collector = "-XX:+UseParallelGC" if cores <= _SMALL_MACHINE_CORES else "-XX:+UseG1GC"
+def _java_options(cores: int, others: str = "") -> str:
+    """Options of a JVM; ``others`` are options that it has besides."""
+    ours = "-XX:+UseParallelGC" if cores <= _SMALL_MACHINE_CORES else "-XX:+UseG1GC"
     options = (
         # Stopping a query in mid-batch from Python needs a deep stack in the query's thread.
         "-Xss16m",
         # Out of memory, a JVM may live on without being able to do anything: better it ends and another one starts.
         "-XX:+ExitOnOutOfMemoryError",
         _COMPILE_HUGE_METHODS,
-        collector,
         # The database of an embedded metastore would leave a log in the working folder.
         f"-Dderby.stream.error.file={os.devnull}",
+        *java.collector(ours, "SPARK_SUBMIT_OPTS", others),
     )
     return " ".join(options)

@@ -1,22 +1,33 @@
 package rivermouth.internals.catalog;
 
+import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.util.Collections;
+import java.util.LinkedHashSet;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Set;
+import java.util.stream.Stream;
 
+import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.catalyst.analysis.NonEmptyNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.StagedTable;
+import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.delta.catalog.DeltaCatalog;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * The tables of a lake by their names: {@code schema.table} is the Delta table in the folder of that name.
@@ -37,6 +48,8 @@ public final class LakeCatalog extends DeltaCatalog {
     private static final String SESSION_CATALOG = "spark_catalog";
     private static final String SPARKS_DEFAULT = "default";
     private static final String BY_PATH = "delta";
+    /** End of the names of tables with dead letters, which no pipeline reads by listing its tables. */
+    private static final String DEAD_LETTERS = "__dead_letters";
 
     @Override
     public void initialize(String name, CaseInsensitiveStringMap options) {
@@ -65,6 +78,60 @@ public final class LakeCatalog extends DeltaCatalog {
     @Override
     public boolean tableExists(Identifier name) {
         return super.tableExists(found(name));
+    }
+
+    @Override
+    public Identifier[] listTables(String[] schema) throws NoSuchNamespaceException {
+        Set<Identifier> found = new LinkedHashSet<>();
+        if (isOfLake(schema)) {
+            Path folder = folderOf(schema);
+            Stream.concat(folders(folder), tablesElsewhere(folder.getName()))
+                    .filter(each -> !each.endsWith(DEAD_LETTERS))
+                    .map(each -> Identifier.of(schema, each))
+                    .filter(each -> found(each) != each)
+                    .forEach(found::add);
+        }
+        if (!isOfLake(schema) || super.namespaceExists(schema)) {
+            Collections.addAll(found, super.listTables(schema));
+        }
+        return found.toArray(Identifier[]::new);
+    }
+
+    @Override
+    public String[][] listNamespaces() throws NoSuchNamespaceException {
+        String[][] theirs = super.listNamespaces();
+        if (setting(LAKE) == null) {
+            return theirs;
+        }
+        Set<String> names = new LinkedHashSet<>();
+        Stream.of(theirs).map(each -> each[0]).forEach(names::add);
+        Stream<String> elsewhere = elsewhere("").map(each -> each.substring(0, each.indexOf('.')));
+        Stream<String> ours = Stream.concat(Stream.of(schemaOf(SPARKS_DEFAULT)), elsewhere);
+        Stream.concat(folders(new Path(setting(LAKE))), ours).sorted().forEach(names::add);
+        return names.stream().map(each -> new String[] {each}).toArray(String[][]::new);
+    }
+
+    @Override
+    public boolean namespaceExists(String[] schema) {
+        return super.namespaceExists(schema) || isOfLake(schema);
+    }
+
+    @Override
+    public Map<String, String> loadNamespaceMetadata(String[] schema) throws NoSuchNamespaceException {
+        if (!super.namespaceExists(schema) && isOfLake(schema)) {
+            return Map.of(SupportsNamespaces.PROP_LOCATION, folderOf(schema).toString());
+        }
+        return super.loadNamespaceMetadata(schema);
+    }
+
+    @Override
+    public boolean dropNamespace(String[] schema, boolean cascade)
+            throws NoSuchNamespaceException, NonEmptyNamespaceException {
+        if (!super.namespaceExists(schema) && isOfLake(schema)) {
+            throw new UnsupportedOperationException(
+                    String.format("the schema in %s is not dropped: it is one of the lake", folderOf(schema)));
+        }
+        return super.dropNamespace(schema, cascade);
     }
 
     // Delta's other methods that make tables come to these.
@@ -130,6 +197,9 @@ public final class LakeCatalog extends DeltaCatalog {
         if (isTable(first)) {
             return first;
         }
+        if (schemaOf(schema).equals(schema)) {
+            return name;
+        }
         Identifier second = inLake(schema, name);
         return isTable(second) ? second : name;
     }
@@ -158,10 +228,55 @@ public final class LakeCatalog extends DeltaCatalog {
         return Identifier.of(new String[] {BY_PATH}, path);
     }
 
-    private boolean isTable(Identifier place) {
-        Path log = new Path(place.name(), "_delta_log");
+    /** Whether a schema has a folder in the lake, or tables elsewhere, or is that of names without one. */
+    private boolean isOfLake(String[] schema) {
+        if (schema.length != 1 || setting(LAKE) == null) {
+            return false;
+        }
+        Path folder = folderOf(schema);
+        boolean isOwn = folder.getName().equalsIgnoreCase(setting(SCHEMA));
+        return isOwn || tablesElsewhere(folder.getName()).findAny().isPresent() || exists(folder);
+    }
+
+    private Path folderOf(String[] schema) {
+        return new Path(String.format("%s/%s", setting(LAKE), schemaOf(schema[0]).toLowerCase(Locale.ROOT)));
+    }
+
+    /** The names of the tables of a schema that are elsewhere. */
+    private static Stream<String> tablesElsewhere(String schema) {
+        return elsewhere(String.format("%s.", schema));
+    }
+
+    /** What follows this beginning in the names of the tables that are elsewhere. */
+    private static Stream<String> elsewhere(String beginning) {
+        String start = String.format("%s.%s", PATH, beginning);
+        return CollectionConverters.asJava(session().conf().getAll()).keySet().stream()
+                .filter(each -> each.startsWith(start))
+                .map(each -> each.substring(start.length()));
+    }
+
+    /** The names of the folders in a folder, without those of rivermouth and Delta; none if it does not exist. */
+    private static Stream<String> folders(Path place) {
         try {
-            return log.getFileSystem(session().sessionState().newHadoopConf()).exists(log);
+            FileStatus[] all = place.getFileSystem(session().sessionState().newHadoopConf()).listStatus(place);
+            return Stream.of(all)
+                    .filter(FileStatus::isDirectory)
+                    .map(each -> each.getPath().getName())
+                    .filter(each -> !each.startsWith("_") && !each.startsWith("."));
+        } catch (FileNotFoundException error) {
+            return Stream.empty();
+        } catch (IOException error) {
+            throw new UncheckedIOException(error);
+        }
+    }
+
+    private boolean isTable(Identifier place) {
+        return exists(new Path(place.name(), "_delta_log"));
+    }
+
+    private static boolean exists(Path place) {
+        try {
+            return place.getFileSystem(session().sessionState().newHadoopConf()).exists(place);
         } catch (IOException error) {
             throw new UncheckedIOException(error);
         }

@@ -14,16 +14,24 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.util.AccumulatorV2;
 
 /**
- * Rows that pass, by code, however many actions read them: it is the stage with the most of them that counts.
+ * Rows that pass, by code, however many actions read them: of each batch of a stream it is the stage with the most of
+ * them that counts.
  *
  * <p>Each action over a batch reads it from its source again, in a stage of its own. One that looks at the first rows
- * alone counts fewer.
+ * alone counts fewer. The batches of a stream come one after the other: of those before the newest the sums are kept.
  */
 public final class StageObserver extends AccumulatorV2<Long, String> {
     private static final long serialVersionUID = 1;
     private static final int NO_STAGE = -1;
+    private static final long NO_BATCH = -1;
+    /** Spark's own name for the number of a batch, in the tasks of a streaming query. */
+    private static final String BATCH = "streaming.sql.batchId";
 
+    /** Of the newest batch. */
     private final Map<Integer, RowsByCode> stages = new HashMap<>();
+
+    private final RowsByCode before = new RowsByCode();
+    private long batch = NO_BATCH;
     private RowsByCode ofTask;
 
     /**
@@ -46,10 +54,10 @@ public final class StageObserver extends AccumulatorV2<Long, String> {
     /** Rows by code as {@code code:rows,…}. */
     @Override
     public String value() {
-        return stages.values().stream()
-                .max(Comparator.comparingLong(RowsByCode::total))
-                .map(RowsByCode::toString)
-                .orElse("");
+        RowsByCode all = new RowsByCode();
+        all.addAll(before);
+        all.addAll(ofBatch());
+        return all.toString();
     }
 
     /** In a task, whose copy of this is of one stage. */
@@ -57,6 +65,8 @@ public final class StageObserver extends AccumulatorV2<Long, String> {
     public void add(Long found) {
         if (ofTask == null) {
             TaskContext task = TaskContext.get();
+            String number = task == null ? null : task.getLocalProperty(BATCH);
+            batch = number == null ? NO_BATCH : Long.parseLong(number);
             ofTask = stages.computeIfAbsent(task == null ? NO_STAGE : task.stageId(), stage -> new RowsByCode());
         }
         ofTask.add(found);
@@ -64,7 +74,7 @@ public final class StageObserver extends AccumulatorV2<Long, String> {
 
     @Override
     public boolean isZero() {
-        return stages.isEmpty();
+        return stages.isEmpty() && before.isEmpty();
     }
 
     @Override
@@ -77,13 +87,30 @@ public final class StageObserver extends AccumulatorV2<Long, String> {
     @Override
     public void reset() {
         stages.clear();
+        before.clear();
+        batch = NO_BATCH;
         ofTask = null;
     }
 
     @Override
     public void merge(AccumulatorV2<Long, String> other) {
         StageObserver its = (StageObserver) other;
+        before.addAll(its.before);
+        if (its.batch > batch) {
+            before.addAll(ofBatch());
+            stages.clear();
+            batch = its.batch;
+        }
+        if (its.batch < batch) {
+            return; // a task that ends behind its batch: another one has done its work
+        }
         its.stages.forEach((stage, codes) -> stages.computeIfAbsent(stage, missing -> new RowsByCode()).addAll(codes));
+    }
+
+    private RowsByCode ofBatch() {
+        return stages.values().stream()
+                .max(Comparator.comparingLong(RowsByCode::total))
+                .orElseGet(RowsByCode::new);
     }
 
     /** It is read when its task has ended: until then nothing keeps two threads apart. */

@@ -34,7 +34,7 @@ def check(schema: T.StructType) -> None:
 
 
 def rows(texts: DataFrame, plan: Plan) -> DataFrame:
-    """The rows of JSON documents; an array is a row for each of its elements.
+    """The rows of JSON documents; an array of objects is a row for each of them, and any other array is no JSON record.
 
     Args:
         texts: Have ``value``, a line, or a file where documents may be several lines.
@@ -46,7 +46,7 @@ def rows(texts: DataFrame, plan: Plan) -> DataFrame:
     new = "rescue" if plan.options.rescued is not None or plan.options.evolution == "failOnNewColumns" else "ignore"
     policies = Evolution(on_new_column=new, on_type_change="rescue").with_defaults(infers=False)
     said = undeclared_fields.exact_tree(schema, lambda _: plan.inferred, None)
-    judged = JsonDecoding(forms.marked(schema), policies, said).decoded(values)
+    judged = JsonDecoding(forms.marked(schema), policies, said, rescues_nested=True).decoded(values)
     text = f"CAST({names.VALUE} AS STRING)"
     corrupt = f"CASE WHEN NOT {names.DECODED} THEN {text} END"
     whole = "CAST(NULL AS STRING)" if plan.has_corrupt else f"to_json(named_struct('/_corrupt_record', {text}))"
@@ -64,6 +64,6 @@ def _documents(texts: DataFrame) -> DataFrame:
     values = texts.where("trim(' \t\r\n' FROM value) <> ''").selectExpr(
         f"CAST({mark} AS BINARY) AS {names.VALUE}", f"_metadata.file_path AS {FILE}"
     )
-    apart = values.select("*", json_fast_path.elements(values.sparkSession, names.VALUE).alias(_ELEMENTS))
+    apart = values.select("*", json_fast_path.objects(values.sparkSession, names.VALUE).alias(_ELEMENTS))
     each = f"explode(coalesce({_ELEMENTS}, array({names.VALUE}))) AS {names.VALUE}"
     return apart.selectExpr(FILE, each)

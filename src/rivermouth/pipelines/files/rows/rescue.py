@@ -94,6 +94,7 @@ def new_columns(rows: DataFrame, plan: Plan, pointers: str) -> DataFrame:
         return rows
     listed = ", ".join(names.literal(each) for each in ("/_corrupt_record", *schemas.pointers(plan.schema)))
     general = r"regexp_replace(new_name, '/[0-9]+(?=/|$)', '/[]')"
-    fresh = f"filter(json_object_keys({pointers}), new_name -> NOT array_contains(array({listed}), {general}))"
+    known = f"array_contains(array({listed}), new_name) OR array_contains(array({listed}), {general})"
+    fresh = f"filter(json_object_keys({pointers}), new_name -> NOT ({known}))"
     failed = failures.raised("new", FILE, f"array_join({fresh}, ', ')", is_sql=True)
     return rows.where(F.expr(f"CASE WHEN coalesce(size({fresh}) > 0, false) THEN {failed} ELSE true END"))

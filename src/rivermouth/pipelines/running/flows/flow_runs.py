@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from rivermouth.domain.query.query_entry import fingerprint
 from rivermouth.engine.query.query_run import QueryContext, QueryRun
-from rivermouth.errors import TableOfFlow
+from rivermouth.errors import StreamsMoved, TableOfFlow
 from rivermouth.pipelines.running.declared_columns import with_computed
 from rivermouth.ports.delta.query_ledger import QueryLedger, QueryPosition
-from rivermouth.ports.internals.query_plans import analysed_plan, keeps_state
+from rivermouth.ports.internals.query_plans import analysed_plan, constants_of, keeps_state, streams_of
 from rivermouth.ports.lake.query_checkpoint import QueryCheckpoint
 from rivermouth.side_tables.held_letters import HeldLetters
 from rivermouth.side_tables.row_dead_letters import RowDeadLetters
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from rivermouth.domain.query.query_entry import QueryEntry
     from rivermouth.engine.query.query_events import QueryListener
     from rivermouth.pipelines.graph import FlowNode, Node
     from rivermouth.pipelines.running.load import Loaded
@@ -39,7 +40,7 @@ def context_of(
         owner=f"{pipeline.name}/{flow.name}",
         places=places,
         files=files,
-        ledger=QueryLedger(files, places.table, places.side_file, flow=flow.name),
+        ledger=QueryLedger(files, places.table, places.side_file, flow=flow.name, dataset=shown),
         checkpoint=QueryCheckpoint(files, places.checkpoint),
         dead_letters=RowDeadLetters(files, places.dead_letters, dataset=shown),
         held_letters=HeldLetters(files, places.table),
@@ -72,8 +73,10 @@ def opened(loaded: Loaded, context: QueryContext, frame: DataFrame) -> QueryRun:
     Raises:
         LedgerLost, LedgerUnreadable, LedgerTooNew: Its entries cannot be known.
         TableOfFlow: A flow of a project file wrote the table.
+        StreamsMoved: As ``check_streams``.
     """
-    position = own_position(context, loaded.workspace.session)
+    position, streams = own_position(context, loaded.workspace.session), streams_of(frame)
+    check_streams(context, position.entry, streams)
     state = loaded.resolver.tables.state(context.places.table, position.version)
     return QueryRun(
         context,
@@ -81,8 +84,20 @@ def opened(loaded: Loaded, context: QueryContext, frame: DataFrame) -> QueryRun:
         table_id=state.table_id,
         position=position,
         fingerprint=fingerprint_of(frame),
+        streams=streams,
         stateful=keeps_state(frame),
     )
+
+
+def check_streams(context: QueryContext, entry: QueryEntry, streams: tuple[str, ...]) -> None:
+    """Checks that a query can go on with its streams.
+
+    Raises:
+        StreamsMoved: One has another number than before, or there are more or fewer of them.
+    """
+    if entry.streams_moved(streams):
+        before, now = ("; ".join(each) for each in (entry.streams, streams))
+        raise StreamsMoved(flow=context.flow, dataset=context.dataset, before=before, now=now or "none")
 
 
 def own_position(context: QueryContext, session: SparkSession) -> QueryPosition:
@@ -100,4 +115,4 @@ def own_position(context: QueryContext, session: SparkSession) -> QueryPosition:
 
 def fingerprint_of(frame: DataFrame) -> str:
     """The fingerprint of a query, as its ledger entries keep it."""
-    return fingerprint(analysed_plan(frame))
+    return fingerprint(analysed_plan(frame), constants_of(frame))

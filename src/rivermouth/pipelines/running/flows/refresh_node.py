@@ -18,6 +18,7 @@ from rivermouth.engine.query.update_batch import UpdateBatch
 from rivermouth.errors import RefreshNotIncremental
 from rivermouth.pipelines.running.declared_columns import computed_names, sequence_type
 from rivermouth.pipelines.running.flows import sinks
+from rivermouth.pipelines.running.flows.cleared_sources import told_if_cleared
 from rivermouth.pipelines.running.flows.flow_runs import context_of, evaluated_flow, opened
 from rivermouth.pipelines.running.flows.snapshots import run_snapshots
 from rivermouth.pipelines.running.flows.static_tables import named_if_missing, static_tables
@@ -89,7 +90,7 @@ def refresh_node(
     evaluated = evaluated_flow(loaded, node, flow)
     if node.kind == "sink":
         work = sinks.SinkWork(loaded, node, flow, evaluated, context, hooks.stopping, interval_s)
-        with named_if_missing(loaded, flow, evaluated.inputs):
+        with told_if_cleared(loaded, node, flow, evaluated.inputs), named_if_missing(loaded, flow, evaluated.inputs):
             return Done(*sinks.run_sink(work))
     if not evaluated.frame.isStreaming:
         evaluated = in_own_session(evaluated)
@@ -101,9 +102,9 @@ def refresh_node(
         run.static_tables = [place for _, place in static_tables(loaded, evaluated.inputs)]
     if flow.kind == "refresh":
         return _view(loaded, node, evaluated, run)
+    context.ledger.check_not_restored(run.position)
     if flow.once:
-        mode = "update" if flow.keys else "append"
-        return _once(evaluated, run, _batch(loaded, node, flow, evaluated, run), mode)
+        return _once(evaluated, run, _batch(loaded, node, flow, evaluated, run), "update" if flow.keys else "append")
     if interval_s is None:
         tables = map(loaded.resolver.tables.newest, _streamed_tables(loaded, evaluated.inputs))
         if has_nothing_new(run, tables, lambda: workspace.kafka_ends.of(evaluated.kafka)):
@@ -111,7 +112,7 @@ def refresh_node(
     batch = _batch(loaded, node, flow, evaluated, run)
     mode = output_mode(flow, evaluated.frame, is_alone=len(node.flows) == 1)
     run.replaces = mode == "complete"
-    with named_if_missing(loaded, flow, evaluated.inputs):
+    with told_if_cleared(loaded, node, flow, evaluated.inputs), named_if_missing(loaded, flow, evaluated.inputs):
         late = run_query(evaluated.frame, run, batch, interval_s=interval_s, output_mode=mode)
     return Done(run.counts, late)
 

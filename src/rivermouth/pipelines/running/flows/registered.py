@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rivermouth.engine.table.flow_table import register
+from rivermouth.pipelines.session.lake_tables import without_names
 from rivermouth.ports.internals import sessions
 
 if TYPE_CHECKING:
@@ -24,6 +25,6 @@ def register_dataset(loaded: Loaded, node: Node) -> None:
     """
     name = loaded.pipeline.registered(node)
     if name is not None and node.location is not None:
-        # A session of Spark's own: the pipeline's would find its datasets by such names.
-        plain = sessions.cloned(loaded.workspace.session)
+        # The pipeline's session finds its datasets by such names, as if they were registered.
+        plain = without_names(sessions.cloned(loaded.workspace.session))
         register(plain, name, node.location, flow=loaded.graph.names.shown(node.name))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rivermouth.engine.query.replay_letters import LeftRecords, ReplayedRows, replay
 from rivermouth.engine.query.replays.replay_records import RecordQuery, ReplayedRecords, replay_records
 from rivermouth.pipelines.running.flows.flow_runs import evaluated_flow
+from rivermouth.pipelines.running.output_modes import output_mode
 from rivermouth.pipelines.running.reads import in_own_session
 from rivermouth.ports.internals.query_plans import keeps_state
 
@@ -54,6 +55,14 @@ def replayed_node(
         found = replay_records(evaluated.frame.sparkSession, table, query, dry_run=dry_run)
         done = _added(done, found)
     return done
+
+
+def has_other_rows_with_each_batch(loaded: Loaded, node: Node) -> bool:
+    """Whether each batch of a table's flow is its whole result, which replaces all rows."""
+    if len(node.flows) != 1 or node.flows[0].once:
+        return False
+    flow = node.flows[0]
+    return output_mode(flow, evaluated_flow(loaded, node, flow).frame, is_alone=True) == "complete"
 
 
 def _added(done: ReplayedRows, found: ReplayedRecords) -> ReplayedRows:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from rivermouth.domain.kafka.sink_options import read_options
 from rivermouth.domain.query.query_entry import QueryCounts
-from rivermouth.engine.query.counted_view import with_views
 from rivermouth.engine.query.delivered_query import DeliveredBatch, naming_the_sink, opened, reset
 from rivermouth.engine.query.sink_query import SinkWriter, run_sink_query
 from rivermouth.engine.query.streaming import run_batch, run_query
@@ -21,6 +20,8 @@ from rivermouth.pipelines.running.flows.static_tables import static_tables
 from rivermouth.pipelines.running.output_modes import sink_output_mode
 from rivermouth.pipelines.sink_columns import table_of
 from rivermouth.pipelines.spec import TABLE_NAME
+from rivermouth.ports.delta import delta_table
+from rivermouth.ports.internals.delta_snapshot import newest_rows
 from rivermouth.ports.internals.query_plans import keeps_state
 from rivermouth.ports.kafka.kafka_transactions import SinkCluster, SinkNames
 from rivermouth.ports.lake.query_checkpoint import QueryCheckpoint
@@ -98,8 +99,11 @@ def run_sink(work: SinkWork) -> tuple[QueryCounts, int]:
         Each batch reaches a sink of Kafka or of files exactly once, unless that asks for less; other sinks at least
         once, with one number.
     """
-    frame, sink = work.evaluated.frame, _sink(work)
+    frame = work.evaluated.frame
     mode = sink_output_mode(work.flow, frame)
+    if work.node.sink is not None and work.node.sink.given:
+        return _given(work, work.node.sink.given, mode)
+    sink = _sink(work)
     with naming_the_sink(work.context):
         delivery = delivery_of(work.loaded, work.node, work.flow, sink)
         if delivery is not None:
@@ -115,8 +119,38 @@ def run_sink(work: SinkWork) -> tuple[QueryCounts, int]:
     if is_notifying(sink):
         sink = replace(sink, function=notifying(sink))
     writer = SinkWriter(sink.format, sink.options, sink.function, mode)
-    counts, late = run_sink_query(frame, work.context, writer, work.stopping, interval_s=work.interval_s)
-    return with_views(counts, work.evaluated.views), late
+    return _queried(work, writer, work.interval_s)
+
+
+def _queried(
+    work: SinkWork, writer: SinkWriter, interval_s: float | None, rows: DataFrame | None = None
+) -> tuple[QueryCounts, int]:
+    frame, views = work.evaluated.frame if rows is None else rows, work.evaluated.views
+    return run_sink_query(frame, work.context, writer, work.stopping, interval_s=interval_s, views=views)
+
+
+def _given(work: SinkWork, folder: str, mode: str) -> tuple[QueryCounts, int]:
+    """Writes the rows into the table that a test looks at; those of a flow that runs once are written once."""
+    frame, context = work.evaluated.frame, work.context
+    how = "overwrite" if mode == "complete" else "append"
+    once = {"txnAppId": context.owner, "txnVersion": "0"} if not frame.isStreaming else {}
+
+    def write(rows: DataFrame, _number: int) -> None:
+        rows.write.format("delta").mode(how).options(mergeSchema="true", **once).save(folder)
+
+    if frame.isStreaming:
+        writer = SinkWriter(function=write, output_mode=mode)
+        return _queried(work, writer, work.interval_s)
+    # A second write of a flow that runs once adds nothing.
+    before = _rows_in(work, folder)
+    write(frame, 0)
+    added = _rows_in(work, folder) - before
+    return QueryCounts(read=added, written=added), 0
+
+
+def _rows_in(work: SinkWork, folder: str) -> int:
+    there = delta_table.exists(work.context.files, folder)
+    return newest_rows(work.loaded.workspace.session, folder).count() if there else 0
 
 
 def _sink(work: SinkWork) -> Sink:
@@ -151,7 +185,7 @@ def _in_real_time(work: SinkWork, options: KafkaSinkOptions, sink: Sink) -> tupl
     rows = kafka_records.records(work.evaluated.frame, options.topic)
     writer = SinkWriter(sink.format, _client_options(sink), output_mode="update", real_time=True)
     interval_s = max(LEAST_S, work.interval_s or LEAST_S)
-    return run_sink_query(rows, work.context, writer, work.stopping, interval_s=interval_s)
+    return _queried(work, writer, interval_s, rows)
 
 
 def _client_options(sink: Sink) -> dict[str, str]:
@@ -183,7 +217,9 @@ def reset_sink(loaded: Loaded, node: Node, flows: Iterable[FlowNode]) -> None:
     resolved, session = with_resolved_options(node, loaded.workspace).sink, loaded.workspace.session
     for flow in flows:
         context = context_of(loaded, node, flow, lambda _: None)
-        delivery = None if resolved is None else delivery_of(loaded, node, flow, resolved)
+        delivery = None
+        if resolved is not None and not resolved.given:
+            delivery = delivery_of(loaded, node, flow, resolved)
         if delivery is not None:
             with closing(delivery):
                 reset(context, delivery)

@@ -14,7 +14,7 @@ from rivermouth.engine.query import auto_cdc, query_batch
 from rivermouth.engine.query.streaming import run_batch
 from rivermouth.errors import SnapshotInvalid, SnapshotVersionInvalid
 from rivermouth.pipelines.running.declared_columns import with_computed
-from rivermouth.pipelines.running.flows.flow_runs import opened
+from rivermouth.pipelines.running.flows.flow_runs import opened, own_position
 from rivermouth.pipelines.running.reads import in_own_session
 from rivermouth.pipelines.session.snapshot_functions import (
     VERSION_TYPES,
@@ -50,9 +50,11 @@ def run_snapshots(
     Raises:
         SnapshotInvalid: The function returned something else than a frame and its version.
         SnapshotVersionInvalid: The version does not follow the newest one.
+        TableRestored: The target was taken back to an older version.
         RivermouthError: The typed reason why a snapshot could not be merged.
     """
     counts, query = QueryCounts(), flow.query
+    context.ledger.check_not_restored(own_position(context, loaded.workspace.session))
     if not isinstance(query, PythonQuery) or not takes_version(query):
         evaluated = loaded.workspace.evaluate(query, context.dataset, flow.at)
         loaded.resolver.grow(node, flow, evaluated.frame)

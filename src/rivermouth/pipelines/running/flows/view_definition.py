@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+import sysconfig
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rivermouth.domain.query.query_entry import fingerprint
 from rivermouth.domain.query.view_rules import calls_users_code
-from rivermouth.ports.internals.query_plans import analysed_plan
+from rivermouth.ports.internals.query_plans import analysed_plan, constants_of
 from rivermouth.ports.internals.sessions import all_settings
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def definition_of(
     """A short text that stays the same as long as the same tables come to the same rows.
 
     It is made of the analysed query, its tables, the expectations, the settings of Spark that decide about values,
-    Spark's version and, where a user's function is called, the pipeline's code.
+    Spark's version and, where a user's function is called, the pipeline's code and configuration.
 
     Args:
         pipeline: The pipeline.
@@ -52,8 +53,8 @@ def definition_of(
     tables = [[each.table.path, each.table.version if each.table.fixed else None] for each in tree.walk() if each.table]
     expectations = [[each.name, each.condition, each.action] for each in context.expectations]
     code = _code(pipeline) if any(map(calls_users_code, (tree, *judged))) else ""
-    rest = json.dumps([tables, expectations, spark.version, _settings(spark), code])
-    return fingerprint(f"{analysed_plan(evaluated.frame)}\n{rest}")
+    rest = [constants_of(evaluated.frame), tables, expectations, spark.version, _settings(spark), code]
+    return fingerprint(analysed_plan(evaluated.frame), json.dumps(rest))
 
 
 def _settings(spark: SparkSession) -> dict[str, str | None]:
@@ -62,8 +63,8 @@ def _settings(spark: SparkSession) -> dict[str, str | None]:
 
 
 def _code(pipeline: Pipeline) -> str:
-    """A hash of the pipeline's files, and of the imported modules below the pipeline's folder."""
-    found = hashlib.sha256()
+    """A hash of what functions of the user are made of: files, imported modules that are not installed, values."""
+    found = hashlib.sha256(json.dumps(dict(pipeline.configuration), sort_keys=True).encode())
     for path in sorted({*pipeline.settings.files, *_modules(pipeline.root)}):
         if path.is_file():
             found.update(path.read_bytes())
@@ -71,7 +72,12 @@ def _code(pipeline: Pipeline) -> str:
 
 
 def _modules(root: Path) -> Iterator[Path]:
-    for module in list(sys.modules.values()):
+    """The files of imported modules of the user: in the pipeline's folder, or in another one that is on the path."""
+    installed = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+    for name, module in list(sys.modules.items()):
         path = getattr(module, "__file__", None)
-        if path and (found := Path(path)).is_relative_to(root) and "site-packages" not in found.parts:
+        if not path or "site-packages" in path or name.partition(".")[0] == "rivermouth":
+            continue
+        found = Path(path)
+        if found.is_relative_to(root) or not any(found.is_relative_to(each) for each in installed):
             yield found

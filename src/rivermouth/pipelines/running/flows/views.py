@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
+
 from rivermouth.domain.query.refresh_decision import SourceChange, ViewState
 from rivermouth.domain.query.view_tree import plain_path, relocated
 from rivermouth.engine.query.refresh import ViewSource
@@ -96,7 +98,7 @@ def view_of(
         lacks_letters=letters > 0
         and context.dead_letters.newest_entry(loaded.workspace.session, entry.flow) < entry.number,
         has_letters=any(each.action == "dead_letter" for each in context.expectations),
-        unfit_columns=frozenset(_unfit(frame.schema, columns or ())),
+        unfit_columns=dict(_unfit(frame.schema, columns or (), node)),
         policy=policy_of(node),
         is_redefined=node.name in tables.to_redefine,
     )
@@ -109,13 +111,20 @@ def policy_of(node: Node) -> str:
     return said or "auto"
 
 
-def _unfit(brought: StructType, columns: Iterable[StructField]) -> Iterator[str]:
-    """The columns of a query that its table lacks, or has in a type that does not hold theirs; in lower case."""
+def _unfit(brought: StructType, columns: Iterable[StructField], node: Node) -> Iterator[tuple[str, str]]:
+    """The columns of a query, in lower case, by whose values no row of its table is found, and why.
+
+    Delta has the empty text, and texts that name no folder, as null in a partition column.
+    """
     there = {each.name.lower(): each.dataType for each in columns}
+    parts = {name.lower() for name in node.dataset.partition_by} if node.dataset is not None else set()
     for each in brought:
-        mine = there.get(each.name.lower())
+        name = each.name.lower()
+        mine = there.get(name)
         if mine is None or not holds(each.dataType, mine):
-            yield each.name.lower()
+            yield name, "is of another type in its table"
+        elif name in parts and isinstance(each.dataType, (T.StringType, T.BinaryType)):
+            yield name, "is a text that its table is partitioned by"
 
 
 def _finder(loaded: Loaded) -> Callable[[str], Node | None]:
@@ -154,8 +163,13 @@ def _judging(frame: DataFrame, context: QueryContext) -> tuple[PlanNode, ...]:
     """The nodes that check the rows of a query by its expectations, without what is below them."""
     if not context.expectations:
         return ()
-    tree = ViewPlan(row_expectations.route(frame, context.expectations)).tree
-    return tuple(replace(each, children=()) for each in (tree, *tree.children))
+    judged = ViewPlan(row_expectations.route(frame, context.expectations)).tree
+    rest = sum(1 for _ in judged.nodes()) - sum(1 for _ in ViewPlan(frame).tree.nodes())
+    found: list[PlanNode] = []
+    while len(found) < max(rest, 1):
+        found.append(replace(judged, children=()))
+        judged = judged.children[0]
+    return tuple(found)
 
 
 def _tables_of(judging: Sequence[PlanNode]) -> Iterator[str]:

@@ -117,7 +117,7 @@ class DatasetTables:
 
     def _is_emptied(self, node: Node, table: QueryTable) -> bool:
         """Whether the table of an AUTO CDC target has no rows, nor is an order of changes kept for it."""
-        if table.cdc is None or self._ledger(node).has_batches():
+        if table.cdc is None or self._ledger(node).newest_batch() is not None:
             return False
         return newest_rows(self._session, table.location).isEmpty()
 

@@ -99,6 +99,10 @@ class Resolver:
         Raises:
             RivermouthError: What is wrong with a query, a name or a schema.
         """
+        # What is declared is read before the first table is made.
+        for dataset in self.declared.datasets.values():
+            if dataset.kind not in VIEWS:
+                declared_columns(dataset)
         for name in [*self.declared.datasets, *(each for each in self.declared.flows if not each.schema)]:
             self.node(name)
         self.workspace.of_views.clear()
@@ -150,7 +154,8 @@ class Resolver:
     def _sink(self, name: TableName) -> Node:
         sink, flows = self.declared.sinks[name.table], self.declared.flows[name]
         found = [self._kept(name, flow, self.workspace.evaluate(flow.query, sink.name, flow.at)) for flow in flows]
-        check_sink_place(sink, self.workspace.names, self.declared.datasets, self.workspace.pipeline.written)
+        if not sink.given:
+            check_sink_place(sink, self.workspace.names, self.declared.datasets, self.workspace.pipeline.written)
         for flow, each in zip(flows, found, strict=True):
             if each.decoded:
                 detail = f"sink {sink.name} has no dead letters, and its query decodes records"
