@@ -528,6 +528,20 @@ def test_tables_that_were_taken_back_lose_no_rows_silently(folder):
     assert folder.rows("default.plain") == [(0,), (1,), (2,), (3,)]
 
 
+def test_a_table_that_was_taken_back_to_a_time_behind_its_flow_goes_on(folder, spark):
+    folder.write("src/a.py", RESTORED)
+    folder.feed("in/0.json", {"id": 0}, {"id": 1})
+    folder.run(refresh=("plain",))
+    table = f"delta.`{folder.folder}/lake/default/plain`"
+    (time,) = spark.sql(f"DESCRIBE HISTORY {table}").selectExpr("CAST(max(timestamp) AS STRING)").first()
+    spark.sql(f"DELETE FROM {table} WHERE id = 1")
+    spark.sql(f"RESTORE TABLE {table} TO TIMESTAMP AS OF '{time}'")
+    assert folder.plan()["plain"].flows[0].action == "continue"
+    folder.feed("in/2.json", {"id": 2})
+    assert folder.run(refresh=("plain",))["plain"].error is None
+    assert folder.rows("default.plain") == [(0,), (1,), (2,)]
+
+
 def test_a_full_refresh_that_ended_half_way_leaves_no_file_out(folder, monkeypatch):
     folder.write(
         "src/a.py",

@@ -149,7 +149,7 @@ def check_follow(pipelines: Sequence[Pipeline], *, alone: bool, follow: bool, on
         named = ", ".join(each.name for each in pipelines)
         msg = f"--follow goes on with one pipeline, and there are several: {named}. Name one."
         raise click.UsageError(msg)
-    others = len(pipelines) > 1 or not alone
+    others = alone and len(pipelines) > 1  # next to flows a pipeline does not go on
     if going := [each.name for each in pipelines if each.settings.continuous and others and not once]:
         msg = f"Pipeline {going[0]} is continuous: it goes on, and the others would not run. Name it, or add --once."
         raise click.UsageError(msg)

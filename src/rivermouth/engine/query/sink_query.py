@@ -218,7 +218,7 @@ def _claim(context: QueryContext, sources: str) -> None:
     if found.state == "damaged":
         raise _position_lost(context, found.detail)
     if found.plans_of_others(sources):
-        context.checkpoint.remove()
+        context.checkpoint.set_aside()
         context.emit(CheckpointMade(context.dataset, context.flow, SOURCES_CHANGED, None))
     if found.owner is None or found.committed < 0:
         context.checkpoint.claim(context.owner, sources=sources)

@@ -251,7 +251,9 @@ class Update:
                 failure = failure or error
                 continue
             if done.reason == _STOPPED:
-                return self._skipped(node, _STOPPED, counts)
+                if failure is None:
+                    return self._skipped(node, _STOPPED, counts)
+                break
             reason, kind = done.reason, done.refresh
             self.emit(FlowCompleted(shown, flow.name, done.counts, done.late_rows, time.monotonic() - begun))
         seconds = time.monotonic() - started
@@ -284,7 +286,7 @@ class Update:
 
     def _is_ended(self) -> bool:
         """Whether a stop has ended Spark too: an error that this caused is no failure."""
-        deadline = time.monotonic() + _END_S
+        deadline, ended = time.monotonic() + _END_S, False
         while self.stopping.is_set() and not (ended := has_ended(self.loaded.workspace.session)):
             if time.monotonic() > deadline:
                 return False

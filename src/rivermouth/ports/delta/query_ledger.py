@@ -13,6 +13,7 @@ from rivermouth.domain.ledger.ledger import Entry
 from rivermouth.domain.query.query_entry import QueryEntry
 from rivermouth.errors import CommitLost, LedgerLost, TableRestored
 from rivermouth.ports.delta import delta_append, delta_table
+from rivermouth.ports.delta.table_changes import restored_version
 from rivermouth.ports.internals.delta_snapshot import table_state
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class QueryLedger:
         restores = dict[int, int | None]()
         for commit in self._commits(versions):
             if commit.operation == "RESTORE":
-                restores[commit.version] = commit.restored_version
+                restores[commit.version] = restored_version(self._files, self.location, commit)
             entry = self._any_entry(commit)
             if entry is not None and entry.flow == self.flow:
                 at = commit.version if emptied is None else emptied
@@ -170,7 +171,7 @@ class QueryLedger:
                 raise CommitLost(flow=self.flow, entry=entry.number, table=self.location)
             version += 1
             if commit.operation == "RESTORE":
-                restores = {version: commit.restored_version, **restores}
+                restores = {version: restored_version(self._files, self.location, commit), **restores}
         found = QueryPosition(position.entry, version, position.at, _taken_back(restores, position.at))
         if position.entry.kind != "refresh":  # a view is computed again
             self.check_not_restored(found)
@@ -320,7 +321,7 @@ def _taken_back(restores: Mapping[int, int | None], at: int) -> int | None:
     """The first RESTORE behind a version, where the newest one leaves less than that version had; else None.
 
     Args:
-        restores: What each RESTORE behind it brought back, the newest first; None where its commit does not say.
+        restores: What each RESTORE behind it brought back, the newest first; None where nothing says it.
         at: The version.
     """
     version = max(restores, default=-1)

@@ -14,6 +14,7 @@ from rivermouth.ports.delta.delta_table import actions_of, read_commit
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rivermouth.ports.delta.delta_table import Commit
     from rivermouth.ports.lake.lake_files import LakeFiles
 
 _REPLACING: Final = ("CREATE", "REPLACE", "CLONE", "CONVERT", "RESTORE", "TRUNCATE")
@@ -148,6 +149,22 @@ def _bytes(files: LakeFiles, location: str, version: int) -> int | None:
         return None
     size = json.loads(text).get("tableSizeBytes")
     return size if isinstance(size, int) else None
+
+
+def restored_version(files: LakeFiles, location: str, commit: Commit) -> int | None:
+    """The version that a RESTORE brought back; None where nothing says it.
+
+    A RESTORE to a time does not name its version. It says how many files the table has afterwards, and of what size, as
+    the checksums of versions do.
+    """
+    if commit.restored_version is not None:
+        return commit.restored_version
+    wanted = tuple(commit.metrics.get(name) for name in ("numOfFilesAfterRestore", "tableSizeAfterRestore"))
+    for version in range(commit.version - 1, -1, -1):
+        text = files.read(_log(location, version, "crc"))
+        if text is not None and tuple(json.loads(text).get(name) for name in ("numFiles", "tableSizeBytes")) == wanted:
+            return version
+    return None
 
 
 def changed_by(files: LakeFiles, location: str, versions: Iterator[int]) -> str:

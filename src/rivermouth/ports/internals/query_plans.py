@@ -45,7 +45,7 @@ _DELAY: Final = "spark.watermarkDelayMs"
 _WINDOWS: Final = ("spark.timeWindow", "spark.sessionWindow")
 _FUNCTIONS: Final = ("FlatMapGroups", "TransformWithState")
 _PLAN_TEXT: Final = "rivermouth.internals.plan.PlanText"
-_SECRET: Final = re.compile(r"password|secret|token|jaas|ssl|credential", re.IGNORECASE)
+_NAMES_SOURCE: Final = re.compile(r"path|subscribe(pattern)?|assign|stream(name|arn)?|starting\w*", re.IGNORECASE)
 """In the names of options that do not say what is read."""
 _LATE: Final = "numRowsDroppedByWatermark"
 
@@ -70,7 +70,10 @@ def streams_of(frame: DataFrame) -> tuple[str, ...]:
 
 
 def stream_sources(frame: DataFrame) -> str:
-    """What a streaming query reads: its sources with their options, but for those about secrets."""
+    """What a streaming query reads: its sources with the options that name them, and with where they begin.
+
+    Limits of a batch and options of clients are no part of it.
+    """
     leaves = java_frame(frame).queryExecution().analyzed().collectLeaves()
     found = (leaves.apply(index) for index in range(leaves.size()))
     return "\n".join(sorted(_source(each) for each in found if each.isStreaming()))
@@ -90,7 +93,7 @@ def _source(leaf: Any) -> str:
     elif kind == "StreamingRelationV2":
         kind = str(leaf.sourceName())
         options = [(str(each.getKey()), str(each.getValue())) for each in leaf.extraOptions().entrySet()]
-    return f"{kind} {sorted(each for each in options if not _SECRET.search(each[0]))}"
+    return f"{kind} {sorted(each for each in options if _NAMES_SOURCE.fullmatch(each[0]))}"
 
 
 def qualified_columns(frame: DataFrame) -> dict[str, set[str]]:
