@@ -16,7 +16,7 @@ from rivermouth.errors import PipelineFailed
 from rivermouth.pipelines.running.known import UNSTARTED
 from rivermouth.pipelines.running.pipeline import Pipeline
 from rivermouth.pipelines.selection import Selection
-from rivermouth.pipelines.settings.find import find_pipelines, is_project, single_files
+from rivermouth.pipelines.settings.find import find_pipelines, single_files
 from rivermouth.pipelines.settings.known_settings import check_configuration, without_effect
 from rivermouth.pipelines.settings.project_file import expanded_configuration
 from rivermouth.pipelines.settings.stores import stores
@@ -79,21 +79,20 @@ def pipelines(
         RivermouthError: Settings or a project file cannot be read.
     """
     environ = os.environ if environ is None else environ
-    own: Path | None = None
     if files:
         found = [single_files([Path(each) for each in files], params=params)]
-        home = Path()
+        home = named = Path()
     else:
-        path = Path(place)
+        path = named = Path(place)
         if path.name != FILE_NAME and not path.exists():
             return []  # the project file is missing, and its own error says so
         home = path if path.is_dir() else path.parent
         wanted = home if path.name == FILE_NAME and not path.exists() else path
-        own = path if path.is_file() and is_project(path) else None
         found = find_pipelines(
             home if path.name == FILE_NAME else wanted, profile=profile, params=params, environ=environ
         )
-    made = [_pipeline(settings, own or home / FILE_NAME, environ) for settings in found]
+    own = named if named.is_file() else home / FILE_NAME
+    made = [_pipeline(each, own if each.is_project else home / FILE_NAME, environ) for each in found]
     # One Spark may run them all.
     read = frozenset[str]().union(
         *(stores(each.configuration.values(), each.settings.files, each.paths) for each in made)

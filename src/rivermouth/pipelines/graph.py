@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -168,6 +168,15 @@ class Graph:
         """The node that a query reads; None of what the pipeline does not make."""
         name = self.names.resolve(read.name) if read.inside else None
         return None if name is None else self.node(name)
+
+    def through_views(self, inputs: Iterable[Input]) -> Iterator[Input]:
+        """What a query reads, with what a view reads in the place of the view."""
+        for each in inputs:
+            node = self.read_node(each)
+            if node is not None and node.kind == "view":
+                yield from self.through_views(node.inputs)
+            else:
+                yield each
 
     def upstream(self, node: Node) -> set[TableName]:
         """The tables of the pipeline on which ``node`` depends, at any distance."""

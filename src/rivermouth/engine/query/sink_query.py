@@ -218,8 +218,8 @@ def _claim(context: QueryContext, sources: str) -> None:
     if found.state == "damaged":
         raise _position_lost(context, found.detail)
     if found.plans_of_others(sources):
-        context.checkpoint.set_aside()
-        context.emit(CheckpointMade(context.dataset, context.flow, SOURCES_CHANGED, None))
+        aside = context.checkpoint.set_aside()
+        context.emit(CheckpointMade(context.dataset, context.flow, SOURCES_CHANGED, aside))
     if found.owner is None or found.committed < 0:
         context.checkpoint.claim(context.owner, sources=sources)
 

@@ -36,6 +36,7 @@ from rivermouth.rows import kafka_records
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from rivermouth.engine.query.query_run import QueryContext
     from rivermouth.pipelines.graph import FlowNode, Node
     from rivermouth.pipelines.running.load import Loaded
     from rivermouth.pipelines.running.reads import Evaluated
@@ -219,17 +220,18 @@ def _flow(
 ) -> PlannedFlow:
     if position is None:
         return _into_sink(loaded, node, flow)
+    context = context_of(loaded, node, flow, lambda _: None)
     if flow.kind != "refresh":
         with loaded.workspace.errors(flow.at, flow.name):
-            context_of(loaded, node, flow, lambda _: None).ledger.check_not_restored(position)
+            context.ledger.check_not_restored(position)
     if flow.kind == "auto_cdc_from_snapshot":
         return PlannedFlow(flow.name, flow.kind, "run", "the newest snapshots")
     evaluated = evaluated_flow(loaded, node, flow)
     if flow.kind == "refresh":
-        return _view(_state(loaded, node, flow, evaluated, position), flow, pending)
+        return _view(_state(loaded, node, context, evaluated, position), flow, pending)
     entry = position.entry
     with loaded.workspace.errors(flow.at, flow.name):
-        check_streams(context_of(loaded, node, flow, lambda _: None), entry, streams_of(evaluated.frame))
+        check_streams(context, entry, streams_of(evaluated.frame))
     stateful = keeps_state(evaluated.frame)
     mode = output_mode(flow, evaluated.frame, is_alone=len(node.flows) == 1)
     state = query_state.texts(state_operators(evaluated.frame), mode)
@@ -281,8 +283,9 @@ def _into_sink(loaded: Loaded, node: Node, flow: FlowNode) -> PlannedFlow:
     return PlannedFlow(flow.name, flow.kind, "run", reason, bool(state), state=state)
 
 
-def _state(loaded: Loaded, node: Node, flow: FlowNode, evaluated: Evaluated, position: QueryPosition) -> ViewState:
-    context = context_of(loaded, node, flow, lambda _: None)
+def _state(
+    loaded: Loaded, node: Node, context: QueryContext, evaluated: Evaluated, position: QueryPosition
+) -> ViewState:
     session, table = loaded.workspace.session, context.places.table
     columns = table_state(session, table).columns if delta_table.exists(context.files, table) else None
     return view_of(loaded, node, evaluated, context, position, columns).state

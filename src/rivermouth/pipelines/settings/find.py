@@ -102,18 +102,6 @@ def find_pipelines(
     return finding.pipelines
 
 
-def is_project(path: Path) -> bool:
-    """Whether a file is that of a project, whatever its name.
-
-    Raises:
-        RivermouthError: It cannot be read.
-    """
-    if path.name == FILE_NAME or path.name in BUNDLE_FILES:
-        return path.name == FILE_NAME
-    written = read_settings(path, path.parent)
-    return any(written.get(name) for name in ("flows", "pipelines", "lake"))
-
-
 def single_files(files: Sequence[Path], *, params: Mapping[str, str] | None = None) -> PipelineSettings:
     """The pipeline of files that are named on the command line.
 
@@ -173,14 +161,16 @@ class _Finding:
 
     def file(self, path: Path) -> None:
         """One file with settings."""
+        if path.name == FILE_NAME:
+            self._project(path)
+            return
         if path.name in BUNDLE_FILES:
             self._bundle(path)
             return
-        if is_project(path):
-            self._project(path)
-            return
         written = read_settings(path, path.parent)
-        if written.get("resources"):
+        if written.get("flows") or written.get("pipelines") or written.get("lake"):
+            self._project(path)
+        elif written.get("resources"):
             self._part(path)
         else:
             self._spec(path, written)

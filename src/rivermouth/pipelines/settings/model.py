@@ -44,7 +44,7 @@ class PipelineSettings:
         event_log: The table for its events.
         root_path: A folder from which Python files import modules; absolute.
         profile: The profile, or target of a bundle, with which the values were chosen.
-        is_project: Whether it is written in a ``rivermouth.yml``.
+        is_project: Whether it is written in a project file, as ``rivermouth.yml``.
         notes: What is written and has no effect here, or was replaced: where, and a sentence. Each is there once.
     """
 

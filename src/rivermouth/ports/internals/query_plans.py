@@ -46,7 +46,7 @@ _WINDOWS: Final = ("spark.timeWindow", "spark.sessionWindow")
 _FUNCTIONS: Final = ("FlatMapGroups", "TransformWithState")
 _PLAN_TEXT: Final = "rivermouth.internals.plan.PlanText"
 _NAMES_SOURCE: Final = re.compile(r"path|subscribe(pattern)?|assign|stream(name|arn)?|starting\w*", re.IGNORECASE)
-"""In the names of options that do not say what is read."""
+"""Options that say what is read, and from where on."""
 _LATE: Final = "numRowsDroppedByWatermark"
 
 

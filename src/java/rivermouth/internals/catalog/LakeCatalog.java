@@ -83,7 +83,8 @@ public final class LakeCatalog extends DeltaCatalog {
     @Override
     public Identifier[] listTables(String[] schema) throws NoSuchNamespaceException {
         Set<Identifier> found = new LinkedHashSet<>();
-        if (isOfLake(schema)) {
+        boolean isOurs = isOfLake(schema);
+        if (isOurs) {
             Path folder = folderOf(schema);
             Stream.concat(folders(folder), tablesElsewhere(folder.getName()))
                     .filter(each -> !each.endsWith(DEAD_LETTERS))
@@ -91,7 +92,7 @@ public final class LakeCatalog extends DeltaCatalog {
                     .filter(each -> found(each) != each)
                     .forEach(found::add);
         }
-        if (!isOfLake(schema) || super.namespaceExists(schema)) {
+        if (!isOurs || super.namespaceExists(schema)) {
             Collections.addAll(found, super.listTables(schema));
         }
         return found.toArray(Identifier[]::new);

@@ -52,13 +52,9 @@ def _is_cleared(loaded: Loaded, source: Node, version: int) -> bool:
 
 def streamed_nodes(graph: Graph, inputs: Iterable[Input]) -> Iterator[Node]:
     """The tables of a pipeline that a query reads as streams, also by views."""
-    waiting = list(inputs)
-    while waiting:
-        each = waiting.pop()
+    for each in graph.through_views(inputs):
         node = graph.read_node(each)
-        if node is not None and node.kind == "view":
-            waiting += node.inputs
-        elif node is not None and each.stream:
+        if node is not None and each.stream:
             yield node
 
 
@@ -70,14 +66,15 @@ def left_behind(graph: Graph, cleared: Collection[TableName], reset: Collection[
         cleared: The tables that are emptied.
         reset: Tables and sinks whose sources are read again.
     """
-    found = {}
+    found: dict[TableName, str] = {}
     for node in graph.nodes:
         if node.kind not in ("streaming_table", "sink") or node.name in cleared or node.name in reset:
             continue
         for source in streamed_nodes(graph, node.inputs):
             if source.name in cleared:
                 what = f"it streams from {graph.shown(source)}, whose rows are removed"
-                found[node.name] = f"{what}; without skipChangeCommits it stops then: {fix_of(graph, node, source)}"
+                text = f"{what}; without skipChangeCommits it stops then: {fix_of(graph, node, source)}"
+                found.setdefault(node.name, text)
     return found
 
 

@@ -160,15 +160,7 @@ def _view(loaded: Loaded, node: Node, evaluated: Evaluated, run: QueryRun) -> Do
 
 def _streamed_tables(loaded: Loaded, inputs: Iterable[Input]) -> list[str]:
     """The folders of the Delta tables that a query reads as streams, also by views, as far as they are known."""
-    found, waiting = [], list(inputs)
-    while waiting:
-        each = waiting.pop()
-        node = loaded.graph.read_node(each)
-        if node is not None and node.kind == "view":
-            waiting += node.inputs
-        elif each.stream and each.location is not None:
-            found.append(each.location)
-    return found
+    return [each.location for each in loaded.graph.through_views(inputs) if each.stream and each.location is not None]
 
 
 def _once(evaluated: Evaluated, run: QueryRun, batch: Batch, mode: str) -> Done:

@@ -32,9 +32,6 @@ def named_if_missing(loaded: Loaded, flow: FlowNode, inputs: tuple[Input, ...]) 
 
 def static_tables(loaded: Loaded, inputs: tuple[Input, ...]) -> Iterator[tuple[str, str]]:
     """Name and folder of each Delta table that a query reads as a table, also by views."""
-    for each in inputs:
-        node = loaded.graph.read_node(each)
-        if node is not None and node.kind == "view":
-            yield from static_tables(loaded, node.inputs)
-        elif not each.stream and each.location is not None:
+    for each in loaded.graph.through_views(inputs):
+        if not each.stream and each.location is not None:
             yield each.name, each.location

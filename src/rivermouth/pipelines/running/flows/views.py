@@ -86,7 +86,7 @@ def view_of(
     for path in feeds:
         sources[path] = replace(sources[path], has_feed=True)
         changes[path] = replace(changes[path], changed_bytes=changes[path].feed_bytes)
-    letters, judged = entry.counts.dead_lettered, _judging(frame, context)
+    letters, judged = entry.counts.dead_lettered, _judging(frame, plan.tree, context)
     state = ViewState(
         entry=entry,
         fingerprint=definition_of(loaded.pipeline, evaluated, tree, judged, context),
@@ -159,12 +159,12 @@ def _change(files: LakeFiles, entry: QueryEntry, tree: PlanNode, path: str, sour
     return change_of(files, path, source.known, source.version)
 
 
-def _judging(frame: DataFrame, context: QueryContext) -> tuple[PlanNode, ...]:
-    """The nodes that check the rows of a query by its expectations, without what is below them."""
+def _judging(frame: DataFrame, tree: PlanNode, context: QueryContext) -> tuple[PlanNode, ...]:
+    """The nodes that check the rows of a query, whose own nodes are ``tree``, by its expectations."""
     if not context.expectations:
         return ()
     judged = ViewPlan(row_expectations.route(frame, context.expectations)).tree
-    rest = sum(1 for _ in judged.nodes()) - sum(1 for _ in ViewPlan(frame).tree.nodes())
+    rest = sum(1 for _ in judged.nodes()) - sum(1 for _ in tree.nodes())
     found: list[PlanNode] = []
     while len(found) < max(rest, 1):
         found.append(replace(judged, children=()))
