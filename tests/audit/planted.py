@@ -24,7 +24,7 @@ from rivermouth.engine.run import follow, run_flow
 from rivermouth.ports.delta import delta_append, delta_table
 from rivermouth.ports.delta.table_ledger import TableLedger
 from rivermouth.ports.kafka.kafka_source import KafkaSource
-from rivermouth.ports.lake.lease import Lease
+from rivermouth.ports.lake.lease import TableLease
 from rivermouth.rows import checks, routing
 from rivermouth.rows.keyed.change_order import ChangeOrder
 from rivermouth.side_tables.dead_letters import DeadLetterTable
@@ -281,8 +281,8 @@ def _no_fencing() -> Patches:
         honest(rows, location, **{**how, "app_id": os.urandom(8).hex(), "onto": None})
 
     return [
-        mock.patch.object(Lease, "__enter__", autospec=True, side_effect=lambda lease: lease),
-        mock.patch.object(Lease, "check"),
+        mock.patch.object(TableLease, "__enter__", autospec=True, side_effect=lambda lease: lease),
+        mock.patch.object(TableLease, "check"),
         mock.patch.object(delta_append, "append", append),
         mock.patch.object(TableLedger, "check_undisturbed"),
     ]

@@ -29,7 +29,7 @@ from rivermouth.ports.dev.local_ports import free_port
 from rivermouth.ports.kafka.kafka_cluster import Kafka
 from rivermouth.ports.lake.lake_files import LocalFiles
 from rivermouth.ports.lake.lake_reader import LakeReader
-from rivermouth.ports.lake.lease import Lease
+from rivermouth.ports.lake.lease import TableLease
 from rivermouth.spec import Flow, ProjectSpec
 
 FIRST = Counts(consumed=10, written=7, dropped=1, dead_lettered=2)
@@ -147,7 +147,7 @@ def test_a_flow_that_runs_names_its_writer(lake, filled):
     name = filled(9)
     pair = lake.flow(topics=[name])
     lake.two_batches(pair, name, {0: 4})
-    with Lease(LocalFiles(), pair[1].lease_file, flow="orders", table=pair[1].table):
+    with TableLease(LocalFiles(), pair[1].lease_file, flow="orders", table=pair[1].table):
         (status,) = lake.status(pair)
     assert status.writer == f"process {os.getpid()} on {socket.gethostname()}"
     assert status.message == "5 offsets behind"
@@ -158,7 +158,7 @@ def test_a_writer_that_falls_back_is_told(lake, filled):
     pair = lake.flow(topics=[name], trigger={"every": "1 s"})
     entries = lake.two_batches(pair, name, {0: 20})
     lake.keep(pair, entries[2], 2, SECOND, {**REPORT, "duration_s": 2.5, "rows_per_s": 8.0})
-    with Lease(LocalFiles(), pair[1].lease_file, flow="orders", table=pair[1].table):
+    with TableLease(LocalFiles(), pair[1].lease_file, flow="orders", table=pair[1].table):
         (status,) = lake.status(pair)
     assert status.message == "580 offsets behind and falling back: records come faster than they are written"
 
@@ -182,7 +182,7 @@ def test_counts_are_pending_while_the_writer_settles_its_batch(lake, filled):
     pair = lake.flow(topics=[name])
     entries = lake.two_batches(pair, name, {0: 10})
     lake.commit(pair, entries[2].after_batch({name: {0: (10, 15)}}, SECOND, {}))
-    with Lease(LocalFiles(), pair[1].lease_file, flow="orders", table=pair[1].table):
+    with TableLease(LocalFiles(), pair[1].lease_file, flow="orders", table=pair[1].table):
         (status,) = lake.status(pair)
     assert status.message == "the counts of the last batch are pending: its writer is completing it"
     assert "    its counts are pending until its writer has completed it\n" in status_text(status)

@@ -118,7 +118,7 @@ def test_a_decision_is_handed_over_once_a_run(monkeypatch):
         "open_flow": opened,
         "follow": following,
         "reading": lambda *_, **__: nullcontext((None, SimpleNamespace(with_new_consumers=lambda: None))),
-        "Lease": lambda *_, **__: nullcontext(),
+        "TableLease": lambda *_, **__: nullcontext(),
         "files_for": lambda *_: None,
         "check_fenced": lambda *_: None,
         "has_ended": lambda _: False,

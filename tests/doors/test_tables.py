@@ -12,7 +12,7 @@ from tests.doors.test_cli_run import Shop
 
 from rivermouth.errors import TableMissing, VersionMissing, ViewsCollide
 from rivermouth.ports.lake.lake_files import LocalFiles
-from rivermouth.ports.lake.lease import Lease
+from rivermouth.ports.lake.lease import TableLease
 from rivermouth.ports.spark.session import for_flow
 from rivermouth.project.api import Project
 
@@ -343,7 +343,7 @@ def test_partitions_and_zorder_are_optimized_alone(full):
 
 def test_a_vacuum_that_a_running_flow_may_feel_is_refused(full):
     places = Project.load(full.file).places("orders")
-    with Lease(LocalFiles(), places.lease_file, flow="orders", table=places.table):
+    with TableLease(LocalFiles(), places.lease_file, flow="orders", table=places.table):
         code, _, err = full.say("tables", "vacuum", "orders", "--retain", "0h", "--even-below-168-hours")
     assert (code, err.split()[0]) == (1, "[TABLE_BUSY]")
 
@@ -351,7 +351,7 @@ def test_a_vacuum_that_a_running_flow_may_feel_is_refused(full):
 @pytest.mark.long
 def test_a_table_of_a_running_flow_is_not_vacuumed_of_what_it_may_need(full):
     places = Project.load(full.file).places("orders")
-    with Lease(LocalFiles(), places.lease_file, flow="orders", table=places.table):
+    with TableLease(LocalFiles(), places.lease_file, flow="orders", table=places.table):
         code, _, err = full.say("tables", "vacuum", "orders", "--retain", "0h", "--even-below-168-hours")
         assert (code, err.split()[0]) == (1, "[TABLE_BUSY]")
         assert full.say("tables", "vacuum", "orders", "--retain", "168h")[0] == 0

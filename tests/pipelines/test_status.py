@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import socket
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
@@ -16,6 +19,8 @@ from rivermouth.errors import RivermouthError
 from rivermouth.pipelines import commands
 from rivermouth.pipelines.session.kafka_clusters import KafkaClusters
 from rivermouth.pipelines.status import status
+from rivermouth.ports.lake.lake_files import LocalFiles
+from rivermouth.ports.lake.lease import PipelineLease
 
 PYTHON = """
 from pyspark import pipelines as dp
@@ -115,6 +120,22 @@ def test_status_tells_what_batches_did_and_which_flow_failed(shop, capsys):
     failure = by_name["strict"]["flows"][0]["failure"]
     assert (failure["code"], failure["flow"]) == ("ROW_EXPECTATION_FAILED", "strict")
     assert by_name["behind"]["flows"][0]["failure"] is None
+
+
+def test_a_second_update_is_refused_and_status_names_the_process(shop, capsys):
+    (pipeline,) = commands.pipelines(".")
+    process = f"process {os.getpid()} on {socket.gethostname()}"
+    refused = f"[PIPELINE_BUSY] pipeline shop is being updated by {process}; nothing was refreshed\n"
+    with PipelineLease(LocalFiles(), pipeline.lease_file, "shop"):
+        assert said(capsys, "run") == (1, f"{refused}  hint: rivermouth status\n")
+        assert f"the pipeline is being updated by {process}: a run now would be refused\n" in said(capsys, "plan")[1]
+        assert said(capsys, "status") == (0, f"pipeline shop: no update has run yet\n  updated by {process}\n")
+        assert answer(capsys, "status")[1]["pipelines"][0]["writer"] == process
+    # An update that fails gives the lease back.
+    code, text = said(capsys, "run", "--refresh", "nothing")
+    assert (code, text.split()[0]) == (1, "[DATASET_NOT_IN_PIPELINE]")
+    assert not Path(pipeline.lease_file).exists()
+    assert answer(capsys, "status")[1]["pipelines"][0]["writer"] is None
 
 
 @pytest.mark.long

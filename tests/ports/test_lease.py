@@ -16,7 +16,7 @@ import pytest
 
 from rivermouth.errors import LakeNotReadable, LeaseLost, TableBusy
 from rivermouth.ports.lake.lake_files import LocalFiles
-from rivermouth.ports.lake.lease import Holder, Lease, read_holder
+from rivermouth.ports.lake.lease import Holder, TableLease, read_holder
 
 FILES = LocalFiles()
 
@@ -27,7 +27,7 @@ def path(tmp_path):
 
 
 def a_lease(path):
-    return Lease(FILES, path, flow="f", table="/lake/silver/t")
+    return TableLease(FILES, path, flow="f", table="/lake/silver/t")
 
 
 def leave(path, **changes):
@@ -59,7 +59,7 @@ class Away(LocalFiles):
 
 def test_one_that_could_not_be_given_back_is_taken_over_by_the_same_process(path):
     files = Away()
-    with Lease(files, path, flow="f", table="/lake/silver/t"):
+    with TableLease(files, path, flow="f", table="/lake/silver/t"):
         files.away = True
     assert read_holder(FILES, path).pid == os.getpid()
     with a_lease(path) as again:
@@ -70,7 +70,7 @@ def test_one_that_could_not_be_given_back_is_taken_over_by_the_same_process(path
 def test_it_is_renewed_after_the_lake_was_away(path, monkeypatch):
     monkeypatch.setattr("rivermouth.ports.lake.lease.RENEWAL_S", 0.02)
     files = Away()
-    with Lease(files, path, flow="f", table="/lake/silver/t"):
+    with TableLease(files, path, flow="f", table="/lake/silver/t"):
         files.away = True
         time.sleep(0.2)
         before = read_holder(FILES, path).renewed_at
@@ -100,7 +100,7 @@ def test_a_second_one_is_refused(path):
 
 
 def waiting(path, pause, **more):
-    return Lease(FILES, path, flow="f", table="/lake/silver/t", pause=pause, **more)
+    return TableLease(FILES, path, flow="f", table="/lake/silver/t", pause=pause, **more)
 
 
 def test_a_holder_elsewhere_that_gives_a_sign_of_life_keeps_it(path):

@@ -123,7 +123,7 @@ def _plan_pipeline(pipeline: Pipeline, chosen: Selection, output: Output, form: 
         hooks(output) as given,
         commands.opened(pipeline, given, writes=False, use="look", selection=chosen) as loaded,
     ):
-        for text in commands.notes_of(loaded):
+        for text in (*commands.notes_of(loaded), *commands.busy_notes(loaded)):
             output.note(text)
         planned, found = planned_of(loaded, chosen), loaded.graph
     pictures = {"mermaid": graph_pictures.mermaid, "svg": graph_pictures.svg}

@@ -22,6 +22,7 @@ def pipeline_text(status: PipelineStatus) -> str:
     lines = [f"pipeline {status.pipeline}: {code}{status.message}"]
     hint = status.hint or ("" if status.failure is None else status.failure.hint)
     lines += [f"  hint: {hint}"] if hint else []
+    lines += [f"  updated by {status.writer}"] if status.writer is not None else []
     for each in status.datasets:
         lines += ["", *_dataset(each)]
     return "\n".join(lines)

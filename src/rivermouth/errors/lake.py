@@ -122,6 +122,14 @@ class TableBusy(RivermouthError):
     hint = "{fix}"
 
 
+class PipelineBusy(RivermouthError):
+    """Another process runs an update of this pipeline."""
+
+    code = "PIPELINE_BUSY"
+    what = "pipeline {pipeline} is being updated by {holder}; nothing was refreshed"
+    hint = "{fix}"
+
+
 class LeaseLost(RivermouthError):
     """This process held the table's lease and another one took it over."""
 

@@ -20,7 +20,9 @@ from rivermouth.pipelines.settings.find import find_pipelines, single_files
 from rivermouth.pipelines.settings.known_settings import check_configuration, without_effect
 from rivermouth.pipelines.settings.project_file import expanded_configuration
 from rivermouth.pipelines.settings.stores import stores
+from rivermouth.ports.lake.lake_files import files_for
 from rivermouth.ports.lake.lake_writer import LakeWriter
+from rivermouth.ports.lake.lease import PipelineLease, read_holder
 from rivermouth.ports.spark.session import has_ended
 from rivermouth.project.commands.managed_session import NO_HOOKS, ManagedSession, RunHooks
 from rivermouth.project.file.reading import FILE_NAME
@@ -168,17 +170,31 @@ def run(pipeline: Pipeline, options: UpdateOptions | None = None, hooks: RunHook
 
     Raises:
         DatasetNotInPipeline: A dataset is named that the pipeline does not define.
+        PipelineBusy: Another process runs an update of the pipeline.
         RivermouthError: Nothing was run at all.
 
     Guarantees:
-        Run twice: the second run goes on where the tables' ledgers are. Stopped anywhere: every row of a batch is in
-        its table and its dead letters once, or comes with the next run.
+        Run twice: the second run goes on where the tables' ledgers are. Of two at once one runs. Stopped anywhere:
+        every row of a batch is in its table and its dead letters once, or comes with the next run.
     """
     options = options or UpdateOptions()
     follows, stopping = _follows(pipeline, options), threading.Event()
     engine = ManagedSession(pipeline.project, hooks, use="follow" if follows else "drain")
     outcomes: list[DatasetOutcome] | None = None
-    with noting_failure(pipeline), engine as spark:
+
+    def waits(seconds: float) -> bool:
+        return stopping.wait(seconds) or hooks.stop.asked
+
+    def say(words: str) -> None:
+        options.listener(Note("", "", words))
+
+    with (
+        noting_failure(pipeline),
+        engine as spark,
+        PipelineLease(
+            files_for(pipeline.project.lake, spark), pipeline.lease_file, pipeline.name, pause=waits, say=say
+        ),
+    ):
         opening = _loaded(pipeline, spark, options.selection, writes=True, computes=not follows)
         try:
             with opening as loaded, _stopped_by(hooks, stopping, engine.kill):
@@ -216,6 +232,14 @@ def _follows(pipeline: Pipeline, options: UpdateOptions) -> bool:
 def notes_of(loaded: Loaded) -> list[str]:
     """A line for each thing in the pipeline's files that has no effect here."""
     return [f"{at}: {text}" for at, text in loaded.definitions.notes]
+
+
+def busy_notes(loaded: Loaded) -> list[str]:
+    """A line where a run now would be refused, because another process runs an update."""
+    pipeline = loaded.pipeline
+    holder = read_holder(files_for(pipeline.project.lake, loaded.workspace.session), pipeline.lease_file)
+    is_busy = holder is not None and holder.is_alive
+    return [f"the pipeline is being updated by {holder}: a run now would be refused"] if is_busy else []
 
 
 @contextmanager

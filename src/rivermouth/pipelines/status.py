@@ -20,6 +20,7 @@ from rivermouth.pipelines.running.pipeline import file_name
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.query_ledger import QueryLedger, entry_in_side_file
 from rivermouth.ports.lake.lake_reader import LakeReader
+from rivermouth.ports.lake.lease import read_holder
 from rivermouth.project.commands.checks.health import BrokenRule, age_broken, lag_broken, letters_broken
 
 if TYPE_CHECKING:
@@ -176,6 +177,7 @@ class PipelineStatus:
         code: Stable code of what is wrong with the lake now; None if nothing is.
         hint: What to do about that; empty if there is nothing.
         failure: Why the last update ended before it refreshed a dataset; None if it did not.
+        writer: The process that runs an update of it and lives; None if nobody does.
         datasets: Its tables and sinks, in the order in which they are refreshed.
     """
 
@@ -184,6 +186,7 @@ class PipelineStatus:
     code: str | None = None
     hint: str = ""
     failure: Failure | None = None
+    writer: str | None = None
     datasets: tuple[DatasetStatus, ...] = field(default=())
 
     @property
@@ -209,6 +212,7 @@ def status(pipeline: Pipeline, *, timeout_s: float = 5.0, kafka_timeout_s: float
     try:
         known = read_known(files, pipeline)
         failure = read_failure(files, pipeline.failures, UNSTARTED)
+        holder = read_holder(files, pipeline.lease_file)
     except RivermouthError as error:
         return replace(found, message=error.message, code=error.code, hint=error.next_step)
     project = pipeline.project
@@ -221,7 +225,8 @@ def status(pipeline: Pipeline, *, timeout_s: float = 5.0, kafka_timeout_s: float
     else:
         wrong = sum(1 for each in datasets if each.code is not None or each.failures)
         message = f"{wrong} of {len(datasets)} datasets failed" if wrong else f"{len(datasets)} datasets, no failure"
-    return replace(found, message=message, failure=failure, datasets=datasets)
+    writer = str(holder) if holder is not None and holder.is_alive else None
+    return replace(found, message=message, failure=failure, writer=writer, datasets=datasets)
 
 
 def _dataset(files: LakeFiles, pipeline: Pipeline, known: KnownDataset, ends: TopicEnds) -> DatasetStatus:

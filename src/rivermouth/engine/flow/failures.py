@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JError
 
 from rivermouth.domain.ledger.failures import Failure, failure_of
-from rivermouth.errors import RivermouthError, TableBusy, first_line
+from rivermouth.errors import PipelineBusy, RivermouthError, TableBusy, first_line
 
 if TYPE_CHECKING:
     from rivermouth.ports.lake.lake_files import LakeFiles
@@ -33,12 +33,12 @@ class FailureNotes:
         """``_rivermouth/failures``; None until a run has begun: nothing is kept then."""
 
     def failed(self, flow: str, error: BaseException) -> None:
-        """Keeps the failure, unless another process has the flow: it says how the flow is doing.
+        """Keeps the failure, unless another process has the flow or pipeline: it says how that is doing.
 
         Guarantees:
             Run twice: the second failure takes the place of the first.
         """
-        if isinstance(error, TableBusy):
+        if isinstance(error, TableBusy | PipelineBusy):
             return
         failure = failure_of(flow, error)
         with self._lock:
@@ -88,7 +88,7 @@ def keep_unstarted(files: LakeFiles, folder: str, flows: Iterable[str], error: E
     notes.folder = folder
     try:
         begun = bool(files.names(folder.rpartition("/")[0]))
-    except (RivermouthError, OSError):
+    except (RivermouthError, OSError, Py4JError):
         return
     for flow in flows if begun else ():
         notes.failed(flow, error)

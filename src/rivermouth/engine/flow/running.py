@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rivermouth.ports.delta.table_ledger import TableLedger
     from rivermouth.ports.internals.prepared_plan import Prepared
     from rivermouth.ports.lake.lake_files import LakeFiles
-    from rivermouth.ports.lake.lease import Lease
+    from rivermouth.ports.lake.lease import TableLease
     from rivermouth.ports.sources.protocols import OffsetSource, RecordSource
     from rivermouth.side_tables.dead_letters import DeadLetterTable
     from rivermouth.side_tables.deleted_keys import Tombstones
@@ -119,7 +119,7 @@ class FlowRun:
     source: RecordSource
     topic_ids: Mapping[str, str | None] = field(default_factory=dict)
     void: LedgerVoid | None = None
-    lease: Lease | None = None
+    lease: TableLease | None = None
     due_at: float = 0.0
     retries: Retries = field(default_factory=Retries)
     prepared: dict[tuple[str, ...], Prepared] = field(default_factory=dict)

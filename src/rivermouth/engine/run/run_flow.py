@@ -31,7 +31,7 @@ from rivermouth.errors import (
     first_line,
 )
 from rivermouth.ports.lake.lake_files import files_for
-from rivermouth.ports.lake.lease import Lease
+from rivermouth.ports.lake.lease import TableLease
 from rivermouth.ports.lake.storage_checks import check_fenced
 from rivermouth.ports.spark.session import has_ended
 
@@ -92,9 +92,9 @@ def run_flow(
                     run.lookups.close()
 
 
-def _lease(state: RunState, files: LakeFiles, job: FlowJob, listener: Listener) -> Lease:
+def _lease(state: RunState, files: LakeFiles, job: FlowJob, listener: Listener) -> TableLease:
     name, places = job.flow.name, job.places
-    return Lease(
+    return TableLease(
         files,
         places.lease_file,
         flow=name,
@@ -120,7 +120,7 @@ class _Opening:
     state: RunState
     job: FlowJob
     source: OpenSource
-    lease: Lease
+    lease: TableLease
     listener: Listener
     shared: SharedBatch
 

@@ -103,7 +103,7 @@ class FlowTable:
         """
         # Tables are described without Spark.
         from rivermouth.ports.lake.lake_files import files_for, is_local, is_local_disk  # noqa: PLC0415
-        from rivermouth.ports.lake.lease import Lease  # noqa: PLC0415
+        from rivermouth.ports.lake.lease import TableLease  # noqa: PLC0415
         from rivermouth.ports.lake.storage_checks import check_fenced  # noqa: PLC0415
 
         check_fenced(spark, self.places)
@@ -111,7 +111,7 @@ class FlowTable:
         if not alone and (not is_local(self.location) or is_local_disk(self.location)):
             return nullcontext()
         files = files_for(self.places.lake, spark)
-        return Lease(files, self.places.lease_file, flow=self.flow, table=self.location)
+        return TableLease(files, self.places.lease_file, flow=self.flow, table=self.location)
 
     def newest_entry(self, reader: LakeReader) -> int | None:
         """Number of its newest ledger entry; None for dead letters, and where none is found."""

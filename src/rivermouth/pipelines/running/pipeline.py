@@ -61,6 +61,11 @@ class Pipeline:
         return f"{self.project.lake.rstrip('/')}/{STATE_FOLDER}/pipelines/{file_name(self.name)}"
 
     @property
+    def lease_file(self) -> str:
+        """The file by which one process at a time updates it."""
+        return f"{self.project.lake.rstrip('/')}/{STATE_FOLDER}/leases/pipelines/{file_name(self.name)}.json"
+
+    @property
     def failures(self) -> str:
         """The folder of the last failure of each flow."""
         return f"{self.state}/failures"

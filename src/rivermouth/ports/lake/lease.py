@@ -1,4 +1,4 @@
-"""One writer a table: a lease in the lake, taken over only from a holder that is dead or silent.
+"""One writer a table, one update a pipeline: a lease in the lake, taken over from a dead or silent holder alone.
 
 The lease keeps two honest runs apart. It is not what makes commits safe: that is the transaction number
 in each commit, on which a late writer loses.
@@ -13,13 +13,14 @@ import socket
 import threading
 import time
 import uuid
+from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 from py4j.protocol import Py4JError
 
-from rivermouth.errors import LakeNotReadable, LakeNotWritable, LeaseLost, TableBusy
+from rivermouth.errors import LakeNotReadable, LakeNotWritable, LeaseLost, PipelineBusy, RivermouthError, TableBusy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,14 +73,13 @@ class Holder:
         return time.time() - self.renewed_at < EXPIRY_S
 
 
-class Lease:
-    """The lease on one table, held from ``__enter__`` to ``__exit__`` and renewed by a thread of its own.
+class Lease(ABC):
+    """A lease, held from ``__enter__`` to ``__exit__`` and renewed by a thread of its own.
 
     Args:
         files: Of the lake.
         path: Of the lease.
-        flow: Named in errors.
-        table: Likewise.
+        name: Of the thread.
         pause: Waits for a number of seconds; returns True if there is to be no more waiting.
         say: Gets a message before a holder on another machine is waited for.
 
@@ -88,20 +88,21 @@ class Lease:
         own machine. One elsewhere is waited for, until it gives a sign of life or has given none for ``EXPIRY_S``.
     """
 
+    noun: ClassVar[str]
+    """What is held, as messages name it."""
+
     def __init__(
         self,
         files: LakeFiles,
         path: str,
+        name: str,
         *,
-        flow: str,
-        table: str,
         pause: Callable[[float], object] = time.sleep,
         say: Callable[[str], None] = lambda _words: None,
     ) -> None:
         self._files = files
         self._path = path
-        self._flow = flow
-        self._table = table
+        self._name = name
         self._pause = pause
         self._say = say
         self._owner = uuid.uuid4().hex
@@ -116,7 +117,7 @@ class Lease:
         except BaseException:
             _held.discard(self._owner)
             raise
-        self._thread = threading.Thread(target=self._renew, name=f"lease-{self._flow}", daemon=True)
+        self._thread = threading.Thread(target=self._renew, name=f"lease-{self._name}", daemon=True)
         self._thread.start()
         return self
 
@@ -132,16 +133,6 @@ class Lease:
             holder = read_holder(self._files, self._path)
             if holder is not None and holder.owner == self._owner:
                 self._files.delete(self._path)
-
-    def check(self) -> None:
-        """Checks that this process still holds the lease.
-
-        Raises:
-            LeaseLost: Another process took it over.
-        """
-        holder = read_holder(self._files, self._path)
-        if holder is None or holder.owner != self._owner:
-            raise LeaseLost(flow=self._flow, table=self._table, holder=str(holder or "nobody"))
 
     def _take_over(self) -> None:
         dead = read_holder(self._files, self._path)
@@ -167,7 +158,7 @@ class Lease:
             True: it gave it back, and this process holds it now. False: it is dead, and to be replaced.
 
         Raises:
-            TableBusy: It lives: its process is here, or it has given a sign of life.
+            RivermouthError: It lives: its process is here, or it has given a sign of life.
         """
         if holder.is_here:
             if holder.is_alive:
@@ -176,7 +167,9 @@ class Lease:
         # By this machine's clock: that of the other one may be ahead or behind.
         silence_s = _silence_s(holder)
         if silence_s > 0:
-            self._say(f"{holder} had the table last: for up to {silence_s:.0f} s it is seen whether it still lives")
+            self._say(
+                f"{holder} had the {self.noun} last: for up to {silence_s:.0f} s it is seen whether it still lives"
+            )
         deadline = time.monotonic() + silence_s
         while time.monotonic() < deadline:
             stopped = self._pause(_LOOK_EVERY_S)
@@ -197,13 +190,9 @@ class Lease:
             claims.append(f"{self._path}.after-{successor.owner}")
         return claims
 
-    def _busy(self, holder: Holder | None) -> TableBusy:
-        name = str(holder or "another process")
-        fix = f"rivermouth status {self._flow}"
-        if holder is not None and holder.pid != os.getpid():
-            # A comment for the shell: the line can be pasted, and ends nothing by itself.
-            fix = f"{fix}  # to end its writer {'here' if holder.is_here else f'on {holder.host}'}: kill {holder.pid}"
-        return TableBusy(flow=self._flow, table=self._table, holder=name, fix=fix)
+    @abstractmethod
+    def _busy(self, holder: Holder | None) -> RivermouthError:
+        """The error that says who has it."""
 
     def _renew(self) -> None:
         while not self._ended.wait(RENEWAL_S):
@@ -218,6 +207,71 @@ class Lease:
         pid = os.getpid()
         holder = Holder(self._owner, socket.gethostname(), pid, _process_start(pid) or "", time.time())
         return json.dumps(asdict(holder))
+
+
+class TableLease(Lease):
+    """The lease on the table that a flow writes.
+
+    Args:
+        files: Of the lake.
+        path: Of the lease.
+        flow: Named in errors.
+        table: Likewise.
+        pause: As of ``Lease``.
+        say: As of ``Lease``.
+    """
+
+    noun = "table"
+
+    def __init__(
+        self,
+        files: LakeFiles,
+        path: str,
+        *,
+        flow: str,
+        table: str,
+        pause: Callable[[float], object] = time.sleep,
+        say: Callable[[str], None] = lambda _words: None,
+    ) -> None:
+        super().__init__(files, path, flow, pause=pause, say=say)
+        self._table = table
+
+    def check(self) -> None:
+        """Checks that this process still holds the lease.
+
+        Raises:
+            LeaseLost: Another process took it over.
+        """
+        holder = read_holder(self._files, self._path)
+        if holder is None or holder.owner != self._owner:
+            raise LeaseLost(flow=self._name, table=self._table, holder=str(holder or "nobody"))
+
+    def _busy(self, holder: Holder | None) -> TableBusy:
+        fix = _ended(f"rivermouth status {self._name}", "writer", holder)
+        return TableBusy(flow=self._name, table=self._table, holder=_shown(holder), fix=fix)
+
+
+class PipelineLease(Lease):
+    """The lease on the updates of a pipeline. ``name`` is the pipeline's."""
+
+    noun = "pipeline"
+
+    def _busy(self, holder: Holder | None) -> PipelineBusy:
+        return PipelineBusy(
+            pipeline=self._name, holder=_shown(holder), fix=_ended("rivermouth status", "update", holder)
+        )
+
+
+def _shown(holder: Holder | None) -> str:
+    return str(holder or "another process")
+
+
+def _ended(command: str, what: str, holder: Holder | None) -> str:
+    """A command, and behind it how what runs is ended, where that is known."""
+    if holder is None or holder.pid == os.getpid():
+        return command
+    # A comment for the shell: the line can be pasted, and ends nothing by itself.
+    return f"{command}  # to end its {what} {'here' if holder.is_here else f'on {holder.host}'}: kill {holder.pid}"
 
 
 def _silence_s(holder: Holder) -> float:

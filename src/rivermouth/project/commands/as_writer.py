@@ -11,7 +11,7 @@ from rivermouth.engine.open.sources import reading
 from rivermouth.engine.run import requests
 from rivermouth.errors import TableBusy
 from rivermouth.ports.lake.lake_files import files_for
-from rivermouth.ports.lake.lease import Lease, read_holder
+from rivermouth.ports.lake.lease import TableLease, read_holder
 from rivermouth.ports.lake.storage_checks import check_fenced
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def _as_writer(spark: SparkSession, job: FlowJob, request: requests.Request, hoo
     lease_files = files_for(places.lake, spark)
     with (
         # Its writer is asked at once.
-        Lease(lease_files, places.lease_file, flow=flow.name, table=places.table, pause=lambda _s: True) as lease,
+        TableLease(lease_files, places.lease_file, flow=flow.name, table=places.table, pause=lambda _s: True) as lease,
         reading(spark, job) as (kafka, source),
     ):
         run = open_flow(spark, job, OpenSource(kafka, source), hooks.listener)
