@@ -16,6 +16,7 @@ from unittest import mock
 from pyspark.sql import functions as F
 
 from rivermouth import names
+from rivermouth.domain.delta.table_transaction import TableTransaction
 from rivermouth.domain.ledger import data_loss, ledger, offset_ranges
 from rivermouth.domain.ledger.ledger import Counts, Entry
 from rivermouth.domain.ledger.offset_ranges import Ranges
@@ -277,8 +278,8 @@ def _no_fencing() -> Patches:
     """No lease, and no commit is checked against another writer's."""
     honest = delta_append.append
 
-    def append(rows: Any, location: str, **how: Any) -> None:
-        honest(rows, location, **{**how, "app_id": os.urandom(8).hex(), "onto": None})
+    def append(rows: Any, location: str, transaction: TableTransaction, **how: Any) -> None:
+        honest(rows, location, replace(transaction, app_id=os.urandom(8).hex()), **{**how, "onto": None})
 
     return [
         mock.patch.object(TableLease, "__enter__", autospec=True, side_effect=lambda lease: lease),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections import Counter
 from pathlib import Path
@@ -98,6 +99,7 @@ def test_a_short_audit_is_clean_and_catches_a_planted_bug(spark, broker):
         ("offsets_only_in_the_checkpoint", 2, 600),
         ("late_records_win", 2, 600),
         ("deleted_keys_are_forgotten", 2, 600),
+        ("no_fencing", 2, 600),
     ],
 )
 def test_a_planted_bug_is_caught(name, rounds, records, environment):
@@ -130,6 +132,18 @@ def test_a_failing_plan_shrinks_to_what_makes_it_fail():
 def test_every_planted_bug_names_faults_that_there_are():
     assert len(BUGS) >= 10
     assert {fault for bug in BUGS.values() for fault in bug.faults} <= FAULTS.keys()
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_what_a_bug_plants_can_be_called_as_what_it_replaces(name):
+    """Where it cannot be called, the run fails: nothing is lost or doubled, and the bug is not caught."""
+    for patch in BUGS[name].plant():
+        planted = getattr(patch, "kwargs", {}).get("side_effect", getattr(patch, "new", None))
+        if inspect.isfunction(planted):
+            honest = inspect.signature(getattr(patch.getter(), patch.attribute)).parameters.values()
+            by_place = [each for each in honest if each.kind is each.POSITIONAL_OR_KEYWORD]
+            by_name = {each.name: each for each in honest if each.kind is each.KEYWORD_ONLY}
+            inspect.signature(planted).bind(*by_place, **by_name)
 
 
 def test_the_figures():

@@ -105,14 +105,14 @@ def test_queries_conditions_snapshots_and_deleted_keys_have_the_time_that_is_set
     assert {utc(each.timestamp) for each in visits.events().select("timestamp").collect()} == {NOON}
 
     # The deleted key is remembered for two hours.
-    visits.update(now=at(hours=1), topics={"changes": [change(1, 3), change(2, 1)]})
+    visits.update(now=at(hours=1), topics={"changes": [change(1, 3), change(2, 1)]}, refresh=["customers"])
     assert [row.id for row in visits.table("customers").collect()] == [2]
     visits.update(
         now=at(hours=4),
         topics={"changes": [change(3, 1, gone=True)], "visits": [{"id": 3, "at": at(hours=1).isoformat()}]},
         tables={"reference.countries": [{"code": "BE", "name": "Belgium"}]},
     )
-    visits.update(topics={"changes": [change(1, 3)]})
+    visits.update(topics={"changes": [change(1, 3)]}, refresh=["customers"])
     assert sorted(row.id for row in visits.table("customers").collect()) == [1, 2]
     assert {(row.id, utc(row.taken_at)) for row in visits.table("stamped").collect()} == {(1, NOON), (3, at(hours=4))}
     spans = {(row.code, utc(row["__START_AT"])) for row in visits.table("histories").collect()}
