@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from deltalake import DeltaTable, QueryBuilder
+from pyspark import SparkContext
+from pyspark.sql.utils import ForeachBatchFunction
 
 from rivermouth.errors import RivermouthError
 
@@ -80,6 +82,12 @@ class PipelineFolder:
             (tuple(row) for row in zip(*(read.column(i).to_pylist() for i in range(read.num_columns)), strict=True)),
             key=repr,
         )
+
+
+def kept_functions():
+    """The functions for ``foreachBatch`` that PySpark has."""
+    pool = SparkContext._gateway.gateway_property.pool
+    return [each for each in pool.dict.values() if isinstance(each, ForeachBatchFunction) and vars(each)]
 
 
 def refusal(run):

@@ -4,6 +4,7 @@ import threading
 import time
 
 import pytest
+from tests.pipelines.conftest import kept_functions
 
 from rivermouth.pipelines import commands
 from rivermouth.pipelines.running import event_log
@@ -56,7 +57,9 @@ def test_flows_of_all_kinds_do_their_work(folder, monkeypatch):
     folder.write("src/a.py", SOURCE)
     folder.feed("in/north/1.json", {"id": 1}, {"id": 2})
     folder.feed("in/south/1.json", {"id": 3})
+    before = kept_functions()
     found = folder.run()
+    assert not [each for each in kept_functions() if each not in before]
     assert {name: each.error and str(each.error) for name, each in found.items()} == dict.fromkeys(found)
     assert sorted((folder.folder / "collected.txt").read_text().split("\n")) == ["", "0 1", "0 2"]
     # A sink's count is that of the rows that it gets.

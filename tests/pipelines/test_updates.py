@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 from pyspark import SparkContext
-from tests.pipelines.conftest import refusal
+from tests.pipelines.conftest import kept_functions, refusal
 
 from rivermouth.engine.query import query_events as ev
 from rivermouth.errors import RivermouthError
@@ -354,7 +354,9 @@ for name, text in (("first", "'x'"), ("second", "'1'")):
 def test_a_flow_that_fails_leaves_the_others_of_its_table_to_run(folder):
     folder.write("src/a.py", TWO_FLOWS)
     folder.feed("in/1.json", {"id": 1})
+    before = kept_functions()
     found = folder.run()["both"]
+    assert not [each for each in kept_functions() if each not in before]
     assert (found.result, found.error.code, found.counts.written) == ("failed", "QUERY_FAILED", 1)
     assert folder.rows("default.both") == [(1, True)]
 

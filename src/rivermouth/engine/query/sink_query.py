@@ -35,6 +35,7 @@ from rivermouth.errors import (
     SourceChangedRows,
     first_line,
 )
+from rivermouth.ports.internals import gateway
 from rivermouth.ports.internals.observed import ObservedStream
 from rivermouth.ports.internals.query_plans import settings_to_start
 from rivermouth.ports.lake.query_checkpoint import QueryCheckpoint
@@ -129,6 +130,8 @@ def run_sink_query(
         if called is not None and isinstance(called.failure, Stopping):
             return counts, reports.late
         raise _failure(error, called, context) from with_cause(error, None if called is None else called.failure)
+    finally:
+        gateway.release_function(frame.sparkSession, called)
     return counts, reports.late
 
 

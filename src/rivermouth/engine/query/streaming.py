@@ -33,6 +33,7 @@ from rivermouth.errors import (
     StaticTableMissing,
     first_line,
 )
+from rivermouth.ports.internals import gateway
 from rivermouth.ports.internals.query_plans import late_rows, settings_to_start, stream_sources
 from rivermouth.ports.kinesis import failures as kinesis_failures
 from rivermouth.ports.lake.query_checkpoint import FixedOffsets, FoundCheckpoint, QueryCheckpoint
@@ -89,6 +90,15 @@ def run_query(
 
 def _run(frame: DataFrame, run: QueryRun, batch: Batch, interval_s: float | None, output_mode: str) -> int:
     callback = _Callback(run, batch)
+    try:
+        return _until_done(_start(frame, run, callback, interval_s, output_mode), run)
+    finally:
+        gateway.release_function(frame.sparkSession, callback)
+
+
+def _start(
+    frame: DataFrame, run: QueryRun, callback: _Callback, interval_s: float | None, output_mode: str
+) -> StreamingQuery:
     writer = frame.writeStream.queryName(f"{run.context.dataset} {run.context.flow}".replace("`", ""))
     writer = writer.option("checkpointLocation", run.context.places.checkpoint).outputMode(output_mode)
     try:
@@ -100,7 +110,7 @@ def _run(frame: DataFrame, run: QueryRun, batch: Batch, interval_s: float | None
     if run.stateful:
         run.late_rows = partial(late_rows, query)
     callback.ready()
-    return _until_done(query, run)
+    return query
 
 
 def trigger_of(interval_s: float | None) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from rivermouth.domain.ledger import ledger
 from rivermouth.engine.events import CheckpointReplaced
 from rivermouth.engine.run.drain import DEFAULT_MAX_OFFSETS, BatchProcess, drain_one_batch, write_ranges
 from rivermouth.errors import LakeNotWritable, RivermouthError, StopTimeout, first_line
+from rivermouth.ports.internals import gateway
 from rivermouth.ports.kafka.kafka_source import KafkaSource
 from rivermouth.ports.lake.checkpoint import Checkpoints
 from rivermouth.ports.lake.lake_files import is_local_disk
@@ -66,6 +67,8 @@ def follow(run: FlowRun, between_batches: Callable[[], None]) -> None:
             with suppress(LakeNotWritable, OSError, Py4JError):  # the first error is reported
                 run.emit(CheckpointReplaced(run.flow.name, reason, checkpoints.set_aside()))
         raise
+    finally:
+        gateway.release_function(run.spark, callback)
 
 
 def _follow(run: FlowRun, callback: _Callback, between_batches: Callable[[], None]) -> None:

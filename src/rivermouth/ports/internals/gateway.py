@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import ForeachBatchFunction
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from py4j.java_gateway import JavaGateway
 
 
@@ -34,6 +37,30 @@ def connect(gateway: JavaGateway | None = None) -> None:
 def process_of(spark: SparkSession) -> Any:
     """The process of the session's JVM (``subprocess.Popen``); None where this process did not start it."""
     return getattr(spark.sparkContext._gateway, "proc", None)
+
+
+def release_function(spark: SparkSession, function: Callable[..., None] | None) -> None:
+    """Has PySpark forget what it was given as ``foreachBatch(function)``.
+
+    PySpark keeps the function, its session and its last exception as long as the JVM has the query. They have Java
+    objects of that query, which keep it in the JVM: neither side would ever free its part.
+
+    Args:
+        spark: A session of the same JVM.
+        function: Of a query that has ended; None for one that has no function.
+
+    Guarantees:
+        Run twice: no change. A batch that is still in hand ends; one that begins after this fails.
+    """
+    gateway: Any = spark.sparkContext._gateway
+    if gateway is None or function is None:
+        return
+    pool = gateway.gateway_property.pool
+    with pool.lock:
+        given = [each for each in pool.dict.values() if isinstance(each, ForeachBatchFunction)]
+    for each in given:
+        if getattr(each, "func", None) is function:
+            vars(each).clear()
 
 
 def disconnect(spark: SparkSession) -> None:
