@@ -22,7 +22,7 @@ from rivermouth.pipelines.settings.project_file import expanded_configuration
 from rivermouth.pipelines.settings.stores import stores
 from rivermouth.ports.lake.lake_files import files_for
 from rivermouth.ports.lake.lake_writer import LakeWriter
-from rivermouth.ports.lake.lease import PipelineLease, read_holder
+from rivermouth.ports.lake.lease import PipelineLease, living_holder
 from rivermouth.ports.spark.session import has_ended
 from rivermouth.project.commands.managed_session import NO_HOOKS, ManagedSession, RunHooks
 from rivermouth.project.file.reading import FILE_NAME
@@ -181,20 +181,7 @@ def run(pipeline: Pipeline, options: UpdateOptions | None = None, hooks: RunHook
     follows, stopping = _follows(pipeline, options), threading.Event()
     engine = ManagedSession(pipeline.project, hooks, use="follow" if follows else "drain")
     outcomes: list[DatasetOutcome] | None = None
-
-    def waits(seconds: float) -> bool:
-        return stopping.wait(seconds) or hooks.stop.asked
-
-    def say(words: str) -> None:
-        options.listener(Note("", "", words))
-
-    with (
-        noting_failure(pipeline),
-        engine as spark,
-        PipelineLease(
-            files_for(pipeline.project.lake, spark), pipeline.lease_file, pipeline.name, pause=waits, say=say
-        ),
-    ):
+    with noting_failure(pipeline), engine as spark, _lease(pipeline, spark, options, hooks, stopping):
         opening = _loaded(pipeline, spark, options.selection, writes=True, computes=not follows)
         try:
             with opening as loaded, _stopped_by(hooks, stopping, engine.kill):
@@ -204,6 +191,18 @@ def run(pipeline: Pipeline, options: UpdateOptions | None = None, hooks: RunHook
             if not has_ended(spark) or (outcomes is None and not hooks.stop.asked):
                 raise
     return outcomes or []
+
+
+def _lease(
+    pipeline: Pipeline, spark: SparkSession, options: UpdateOptions, hooks: RunHooks, stopping: threading.Event
+) -> PipelineLease:
+    return PipelineLease(
+        files_for(pipeline.project.lake, spark),
+        pipeline.lease_file,
+        pipeline.name,
+        pause=lambda seconds: stopping.wait(seconds) or hooks.stop.asked,
+        say=lambda words: options.listener(Note("", "", words)),
+    )
 
 
 def updated(loaded: Loaded, options: UpdateOptions, stopping: threading.Event | None = None) -> list[DatasetOutcome]:
@@ -237,9 +236,8 @@ def notes_of(loaded: Loaded) -> list[str]:
 def busy_notes(loaded: Loaded) -> list[str]:
     """A line where a run now would be refused, because another process runs an update."""
     pipeline = loaded.pipeline
-    holder = read_holder(files_for(pipeline.project.lake, loaded.workspace.session), pipeline.lease_file)
-    is_busy = holder is not None and holder.is_alive
-    return [f"the pipeline is being updated by {holder}: a run now would be refused"] if is_busy else []
+    writer = living_holder(files_for(pipeline.project.lake, loaded.workspace.session), pipeline.lease_file)
+    return [] if writer is None else [f"the pipeline is being updated by {writer}: a run now would be refused"]
 
 
 @contextmanager

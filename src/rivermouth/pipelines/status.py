@@ -20,7 +20,7 @@ from rivermouth.pipelines.running.pipeline import file_name
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.query_ledger import QueryLedger, entry_in_side_file
 from rivermouth.ports.lake.lake_reader import LakeReader
-from rivermouth.ports.lake.lease import read_holder
+from rivermouth.ports.lake.lease import living_holder
 from rivermouth.project.commands.checks.health import BrokenRule, age_broken, lag_broken, letters_broken
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def status(pipeline: Pipeline, *, timeout_s: float = 5.0, kafka_timeout_s: float
     try:
         known = read_known(files, pipeline)
         failure = read_failure(files, pipeline.failures, UNSTARTED)
-        holder = read_holder(files, pipeline.lease_file)
+        writer = living_holder(files, pipeline.lease_file)
     except RivermouthError as error:
         return replace(found, message=error.message, code=error.code, hint=error.next_step)
     project = pipeline.project
@@ -225,8 +225,8 @@ def status(pipeline: Pipeline, *, timeout_s: float = 5.0, kafka_timeout_s: float
     else:
         wrong = sum(1 for each in datasets if each.code is not None or each.failures)
         message = f"{wrong} of {len(datasets)} datasets failed" if wrong else f"{len(datasets)} datasets, no failure"
-    writer = str(holder) if holder is not None and holder.is_alive else None
-    return replace(found, message=message, failure=failure, writer=writer, datasets=datasets)
+    found = replace(found, writer=None if writer is None else str(writer))
+    return replace(found, message=message, failure=failure, datasets=datasets)
 
 
 def _dataset(files: LakeFiles, pipeline: Pipeline, known: KnownDataset, ends: TopicEnds) -> DatasetStatus:

@@ -23,7 +23,7 @@ from rivermouth.engine.table.flow_table import table_shape
 from rivermouth.errors import RivermouthError, SchemaEmpty, SourceNotMade
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.lake.lake_files import PlacedFiles, files_for
-from rivermouth.ports.lake.lease import read_holder
+from rivermouth.ports.lake.lease import living_holder
 from rivermouth.ports.lake.storage_checks import check_same_place
 from rivermouth.ports.spark.session import for_flow
 from rivermouth.rows.kafka_records import KEYLESS
@@ -296,9 +296,9 @@ def _warnings(spark: SparkSession, job: FlowJob, run: FlowRun | None, *, state_l
             found.append(
                 "the last batch is not complete: its records are read again first, for counts and dead letters"
             )
-    holder = read_holder(files_for(job.places.lake, spark), job.places.lease_file)
-    if holder is not None and holder.is_alive:
-        found.append(f"the table is being written by {holder}: a run now would be refused")
+    writer = living_holder(files_for(job.places.lake, spark), job.places.lease_file)
+    if writer is not None:
+        found.append(f"the table is being written by {writer}: a run now would be refused")
     return tuple(found)
 
 

@@ -28,7 +28,7 @@ from rivermouth.errors import RivermouthError, SourceNotMade, TableForeign, Topi
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.table_ledger import LedgerPosition, TableLedger
 from rivermouth.ports.lake.lake_reader import LakeReader
-from rivermouth.ports.lake.lease import read_holder
+from rivermouth.ports.lake.lease import living_holder
 from rivermouth.ports.sources.snapshot_source import SnapshotSource
 from rivermouth.ports.sources.table_source import TableSource
 
@@ -93,7 +93,7 @@ def project_status(
 def _flow_status(flow: Flow, places: FlowPlaces, files: LakeFiles, ask: _Ask) -> FlowStatus:
     status = FlowStatus(flow.name, places.table, trigger_s=flow.trigger.every)
     try:
-        holder = read_holder(files, places.lease_file)
+        writer = living_holder(files, places.lease_file)
         position, problem = _position(flow, places, files)
         status = replace(
             status,
@@ -103,7 +103,7 @@ def _flow_status(flow: Flow, places: FlowPlaces, files: LakeFiles, ask: _Ask) ->
         deleted = position is not None and lost_at(flow, files, places) is not None
     except RivermouthError as error:
         return _failed(status, error)
-    status = replace(status, writer=str(holder) if holder is not None and holder.is_alive else None)
+    status = replace(status, writer=None if writer is None else str(writer))
     if position is not None:
         status = _with_ledger(status, position)
         status = replace(status, dropped_by=dropped_by(flow, status.totals))

@@ -58,12 +58,19 @@ class Pipeline:
     @property
     def state(self) -> str:
         """The folder of its state in the lake."""
-        return f"{self.project.lake.rstrip('/')}/{STATE_FOLDER}/pipelines/{file_name(self.name)}"
+        return self._state_of(self.name)
+
+    def _state_of(self, name: str) -> str:
+        return f"{self._lake_state}/pipelines/{file_name(name)}"
+
+    @property
+    def _lake_state(self) -> str:
+        return f"{self.project.lake.rstrip('/')}/{STATE_FOLDER}"
 
     @property
     def lease_file(self) -> str:
         """The file by which one process at a time updates it."""
-        return f"{self.project.lake.rstrip('/')}/{STATE_FOLDER}/leases/pipelines/{file_name(self.name)}.json"
+        return f"{self._lake_state}/leases/pipelines/{file_name(self.name)}.json"
 
     @property
     def failures(self) -> str:
@@ -152,9 +159,7 @@ class Pipeline:
 
     def event_log_of(self, name: str) -> str:
         """The folder of the table of events of a pipeline of the lake."""
-        if name == self.name:
-            return self.event_log
-        return f"{self.project.lake.rstrip('/')}/{STATE_FOLDER}/pipelines/{file_name(name)}/event_log"
+        return self.event_log if name == self.name else f"{self._state_of(name)}/event_log"
 
     @property
     def event_log(self) -> str:

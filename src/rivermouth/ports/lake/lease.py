@@ -79,7 +79,7 @@ class Lease(ABC):
     Args:
         files: Of the lake.
         path: Of the lease.
-        name: Of the thread.
+        name: Of the flow or pipeline, for errors and the thread.
         pause: Waits for a number of seconds; returns True if there is to be no more waiting.
         say: Gets a message before a holder on another machine is waited for.
 
@@ -247,27 +247,26 @@ class TableLease(Lease):
             raise LeaseLost(flow=self._name, table=self._table, holder=str(holder or "nobody"))
 
     def _busy(self, holder: Holder | None) -> TableBusy:
-        fix = _ended(f"rivermouth status {self._name}", "writer", holder)
+        fix = _with_end_of(holder, "writer", f"rivermouth status {self._name}")
         return TableBusy(flow=self._name, table=self._table, holder=_shown(holder), fix=fix)
 
 
 class PipelineLease(Lease):
-    """The lease on the updates of a pipeline. ``name`` is the pipeline's."""
+    """The lease on the updates of a pipeline."""
 
     noun = "pipeline"
 
     def _busy(self, holder: Holder | None) -> PipelineBusy:
-        return PipelineBusy(
-            pipeline=self._name, holder=_shown(holder), fix=_ended("rivermouth status", "update", holder)
-        )
+        fix = _with_end_of(holder, "update", "rivermouth status")
+        return PipelineBusy(pipeline=self._name, holder=_shown(holder), fix=fix)
 
 
 def _shown(holder: Holder | None) -> str:
     return str(holder or "another process")
 
 
-def _ended(command: str, what: str, holder: Holder | None) -> str:
-    """A command, and behind it how what runs is ended, where that is known."""
+def _with_end_of(holder: Holder | None, what: str, command: str) -> str:
+    """A command, and behind it how the holder is ended, where that is known."""
     if holder is None or holder.pid == os.getpid():
         return command
     # A comment for the shell: the line can be pasted, and ends nothing by itself.
@@ -291,6 +290,12 @@ def read_holder(files: LakeFiles, path: str) -> Holder | None:
         return Holder(**json.loads(text))
     except (ValueError, TypeError):
         return None
+
+
+def living_holder(files: LakeFiles, path: str) -> Holder | None:
+    """Who holds the lease at ``path`` and may still write; None if nobody does."""
+    holder = read_holder(files, path)
+    return holder if holder is not None and holder.is_alive else None
 
 
 def _process_start(pid: int) -> str | None:

@@ -11,7 +11,7 @@ from rivermouth.engine.open.sources import reading
 from rivermouth.engine.run import requests
 from rivermouth.errors import TableBusy
 from rivermouth.ports.lake.lake_files import files_for
-from rivermouth.ports.lake.lease import TableLease, read_holder
+from rivermouth.ports.lake.lease import TableLease, living_holder
 from rivermouth.ports.lake.storage_checks import check_fenced
 
 if TYPE_CHECKING:
@@ -60,7 +60,6 @@ def _asked(spark: SparkSession, job: FlowJob, request: requests.Request) -> dict
     files = files_for(job.places.lake, spark)
 
     def is_running() -> bool:
-        holder = read_holder(files, job.places.lease_file)
-        return holder is not None and holder.is_alive
+        return living_holder(files, job.places.lease_file) is not None
 
     return requests.submit(files, job.places, request, is_running=is_running)
