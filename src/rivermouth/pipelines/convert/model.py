@@ -63,10 +63,12 @@ class Step:
     Attributes:
         items: SQL of its columns.
         where: SQL of its condition, over the columns before it.
+        replaces: Names of its columns that take the place of one of this name in ``*``, if there is one.
     """
 
     items: tuple[str, ...]
     where: str | None = None
+    replaces: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

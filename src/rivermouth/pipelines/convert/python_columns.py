@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import ast
+import inspect
+import math
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -10,6 +14,7 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.names import is_plain, quoted
 from rivermouth.pipelines.convert.model import listed, word
+from rivermouth.pipelines.convert.selects.items import written
 from rivermouth.pipelines.sql.tokens import quoted_string
 
 OPERATORS: Final[dict[type[ast.AST], str]] = {
@@ -27,11 +32,11 @@ OPERATORS: Final[dict[type[ast.AST], str]] = {
     ast.Eq: "=",
     ast.NotEq: "<>",
 }
-_COLUMNS: Final = ("col", "column")
-_TEXT_BEHIND: Final = frozenset(
-    ["to_timestamp", "to_date", "date_format", "split", "regexp_extract", "regexp_replace", "get_json_object", "nvl"]
-)
-"""Functions that take a text after the first argument as a text, and not as the name of a column."""
+_OTHERWISE: Final = frozenset[str]()
+"""Functions of PySpark whose SQL has another name or other arguments."""
+_ONE_NAME: Final = re.compile(r"\w+|`[^`]+`")
+_TEXT: Final = re.compile(r"\bstr\b|\bAny\b")
+_MORE_THAN_TEXT: Final = re.compile(r"Mapping|Callable")
 
 
 class Unread(Exception):
@@ -45,10 +50,17 @@ class Sql:
     Attributes:
         text: SQL of its value.
         names: What ``alias`` calls it.
+        is_loose: Whether an operator next to it would take a part of it.
     """
 
     text: str
     names: tuple[str, ...] = ()
+    is_loose: bool = False
+
+    @property
+    def operand(self) -> str:
+        """Its SQL next to an operator."""
+        return f"({self.text})" if self.is_loose else self.text
 
     @property
     def item(self) -> str:
@@ -68,17 +80,17 @@ class Sql:
             case (("alias" | "name"), [*names]) if names and all(isinstance(each, str) for each in names):
                 return replace(self, names=tuple(names))
             case (("cast" | "astype"), [str() as kind]):
-                return Sql(f"CAST({self.text} AS {kind.upper()})")
+                return Sql(f"CAST({self.text} AS {kind})")
             case (("cast" | "astype"), [T.DataType() as kind]):
-                return Sql(f"CAST({self.text} AS {kind.simpleString()})")
+                return Sql(f"CAST({self.text} AS {_type(kind)})")
             case "isNotNull", []:
-                return Sql(f"{self.text} IS NOT NULL")
+                return Sql(f"{self.operand} IS NOT NULL", is_loose=True)
             case "isNull", []:
-                return Sql(f"{self.text} IS NULL")
+                return Sql(f"{self.operand} IS NULL", is_loose=True)
             case (("getField" | "getItem"), [str() as field]):
-                return Sql(f"{self.text}.{word(field)}")
+                return Sql(f"{self.operand}.{word(field)}")
             case "getItem", [int() as position]:
-                return Sql(f"{self.text}[{position}]")
+                return Sql(f"{self.operand}[{position}]")
         msg = f"a flow's column is SQL, and .{name}() is not read: write it with expr()"
         raise Unread(msg)
 
@@ -100,46 +112,80 @@ def constant(value: Any) -> str:
             return "NULL"
         case bool():
             return str(value).lower()
-        case int() | float():
-            return repr(value)
+        case int():
+            return repr(int(value))
+        case float() if math.isfinite(value):
+            return f"{float(value)!r}D"
         case str():
             return quoted_string(value)
-    msg = f"a value of type {type(value).__name__} is not read as SQL"
+    kind = "that is no finite number" if isinstance(value, float) else f"of type {type(value).__name__}"
+    msg = f"a value {kind} is not read as SQL"
     raise Unread(msg)
 
 
 def operand(value: Any) -> str:
     """The SQL of an operand."""
-    return value.text if isinstance(value, Sql) else constant(value)
+    return value.operand if isinstance(value, Sql) else constant(value)
 
 
-def function(name: str, arguments: list[Any], named: dict[str, Any]) -> Sql:
+def negated(value: Any) -> Sql:
+    """The opposite of a condition."""
+    return Sql(f"NOT ({value.text if isinstance(value, Sql) else constant(value)})", is_loose=True)
+
+
+def function(called: Callable[..., Any], arguments: list[Any], named: dict[str, Any]) -> Sql:
     """A call of a function of ``pyspark.sql.functions``.
 
     Raises:
         Unread: It is not one that is read.
     """
+    name = called.__name__
     match name, arguments:
         case (("col" | "column"), [str() as text]):
             return Sql(_name(text))
         case "expr", [str() as text]:
-            return Sql(text)
+            value, names = written(text)
+            return Sql(value, names, is_loose=_ONE_NAME.fullmatch(value) is None)
+        case "lit", [Sql() as value]:
+            return value
         case "lit", [value]:
             return Sql(constant(value))
-        case "from_json", [value, schema, *more]:
+        case "from_json", [value, schema, *more] if {*named} <= {"options"}:
             return _from_json(value, schema, (more[0] if more else named.get("options")) or {})
     if named:
         msg = f"{name}() with named arguments is not read: write it with expr()"
         raise Unread(msg)
-    texts = [
-        constant(each)
-        if isinstance(each, int | float) or (position and isinstance(each, str) and name in _TEXT_BEHIND)
-        else column(each).text
-        for position, each in enumerate(arguments)
-    ]
-    if name == "date_trunc":
-        texts[0] = constant(arguments[0])
+    if name in _OTHERWISE:
+        msg = f"{name}() is not read: write it with expr()"
+        raise Unread(msg)
+    texts = [_argument(name, *each) for each in zip(arguments, _kinds(called, arguments), strict=True)]
     return Sql(f"{name}({', '.join(texts)})")
+
+
+def _kinds(called: Callable[..., Any], arguments: list[Any]) -> list[str]:
+    """What each argument of a function may be, in the words of PySpark."""
+    found: list[str] = []
+    for name, values in inspect.signature(called).bind(*arguments).arguments.items():
+        parameter = inspect.signature(called).parameters[name]
+        is_rest = parameter.kind is inspect.Parameter.VAR_POSITIONAL
+        found += [str(parameter.annotation)] * (len(values) if is_rest else 1)
+    return found
+
+
+def _argument(name: str, value: Any, kind: str) -> str:
+    """An argument as SQL: PySpark takes a text as a name or as a text, by the argument that it is."""
+    if isinstance(value, Sql):
+        return value.text
+    if isinstance(value, str) and "ColumnOrName" in kind:
+        return _name(value)
+    if isinstance(value, str) and (_MORE_THAN_TEXT.search(kind) or not _TEXT.search(kind)):
+        msg = f"{name}() takes no text there: write it with expr()"
+        raise Unread(msg)
+    if value is None:
+        msg = f"{name}() with None is not read: write it with expr()"
+        raise Unread(msg)
+    is_fraction = isinstance(value, int) and "float" in kind and not isinstance(value, bool)
+    return constant(float(value) if is_fraction else value)
 
 
 def _from_json(value: Any, schema: Any, options: dict[str, Any]) -> Sql:

@@ -14,15 +14,27 @@ from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame
 
-from rivermouth.pipelines.convert.model import NotReadable, Relation, Step
-from rivermouth.pipelines.convert.python_columns import OPERATORS, Sql, Unread, column, function, operand
+from rivermouth.pipelines.convert.model import NotReadable, Relation, Step, word
+from rivermouth.pipelines.convert.python_columns import (
+    OPERATORS,
+    Sql,
+    Unread,
+    column,
+    function,
+    negated,
+    operand,
+)
 from rivermouth.pipelines.convert.read_sql import SECRET
 from rivermouth.pipelines.spec import SourceLine
 
 _DEEPEST: Final = 8
 _PLAIN: Final = (str, int, float, bool, dict, list, tuple, type(None))
 _BUILTINS: Final = (str, int, float, bool, len, dict, list, tuple, sorted)
+_CONVERSIONS: Final[Mapping[int, Callable[[Any], str]]] = {ord("s"): str, ord("r"): repr, ord("a"): ascii}
+_FAILS: Final = (LookupError, TypeError, ValueError)
 _OURS: Final = "rivermouth."
+_OF_TABLES: Final = ("skipchangecommits", "ignorechanges", "ignoredeletes", "maxfilespertrigger", "maxbytespertrigger")
+"""Options of a table that is read: they change no row of one that is only appended to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +50,11 @@ class _Reader:
     format: str = "delta"
     options: Mapping[str, str] = field(default_factory=dict)
 
+    def having(self, options: Mapping[str, Any]) -> _Reader:
+        """The same with further options."""
+        texts = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()}
+        return replace(self, options={**self.options, **texts})
+
 
 def relation_of_python(query: Callable[..., Any], at: SourceLine) -> Relation:
     """The query as SELECTs over one source.
@@ -49,18 +66,28 @@ def relation_of_python(query: Callable[..., Any], at: SourceLine) -> Relation:
     Raises:
         NotReadable: It is more than that, or it is written in another way than as a chain of methods.
     """
-    found = _called(query, [], {}, at, 0)
+    found = _called(query, [], {}, at)
     if not isinstance(found, Relation):
         raise NotReadable(at, "its function returns no frame that can be read")
     return replace(found, at=at)
 
 
-def _called(query: Callable[..., Any], arguments: list[Any], named: dict[str, Any], at: SourceLine, depth: int) -> Any:
+def _with_columns(several: Mapping[str, Any]) -> Step:
+    """Further columns, each in the place of one that has its name."""
+    items = (Sql(column(value).text, (name,)).item for name, value in several.items())
+    return Step(("*", *items), replaces=tuple(several))
+
+
+def _called(
+    query: Callable[..., Any], arguments: list[Any], named: dict[str, Any], at: SourceLine, caller: _Body | None = None
+) -> Any:
+    depth = 0 if caller is None else caller.depth + 1
     if not isinstance(query, FunctionType) or depth > _DEEPEST:
         raise NotReadable(at, "its query is no function with a body that can be read")
     try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(query)))
-        bound = inspect.signature(query).bind(*arguments, **named)
+        # Of a function that a decorator wraps, the text and the arguments are those of the wrapper.
+        tree = ast.parse(textwrap.dedent(inspect.getsource(query.__code__)))
+        bound = inspect.signature(query, follow_wrapped=False).bind(*arguments, **named)
     except (OSError, SyntaxError, TypeError):
         raise NotReadable(at, "the text of its function cannot be read") from None
     bound.apply_defaults()
@@ -70,7 +97,10 @@ def _called(query: Callable[..., Any], arguments: list[Any], named: dict[str, An
     closure = inspect.getclosurevars(query)
     names = {**vars(builtins), **query.__globals__, **closure.nonlocals, **bound.arguments}
     first = query.__code__.co_firstlineno - 1
-    return _Body(names, SourceLine(at.file, first, at.cell), query.__globals__, depth).run(body)
+    is_elsewhere = caller is not None and caller.module is not query.__globals__
+    return _Body(
+        names, SourceLine(at.file, first, at.cell), query.__globals__, depth, at if is_elsewhere else None
+    ).run(body)
 
 
 @dataclass
@@ -81,6 +111,8 @@ class _Body:
     before: SourceLine
     module: dict[str, Any]
     depth: int
+    call: SourceLine | None = None
+    """Where it is called, of a function of another file."""
 
     def run(self, body: ast.FunctionDef) -> Any:
         """What the function returns."""
@@ -109,6 +141,8 @@ class _Body:
             return self._value(node)
         except Unread as error:
             raise self._no(node, str(error)) from None
+        except _FAILS as error:
+            raise self._no(node, f"a value of its function cannot be computed: {type(error).__name__}") from None
 
     def _value(self, node: ast.expr) -> Any:  # noqa: C901 - a case for each kind of expression
         match node:
@@ -123,7 +157,7 @@ class _Body:
             case ast.JoinedStr(values=parts):
                 return "".join(map(self._part, parts))
             case ast.List(elts=parts) | ast.Tuple(elts=parts):
-                return [self.value(part) for part in parts if not isinstance(part, ast.Starred)]
+                return (tuple if isinstance(node, ast.Tuple) else list)(self._elements(parts))
             case ast.Dict(keys=keys, values=values) if None not in keys:
                 pairs = zip(keys, values, strict=True)
                 return {self.value(key): self.value(value) for key, value in pairs if key is not None}
@@ -132,18 +166,32 @@ class _Body:
             case ast.Compare(left=left, ops=[operator], comparators=[right]):
                 return self._operation(node, operator, self.value(left), self.value(right))
             case ast.UnaryOp(op=ast.Invert(), operand=inner):
-                return Sql(f"NOT ({operand(self.value(inner))})")
+                return negated(self.value(inner))
             case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
                 return -number
             case ast.Subscript(value=inner, slice=key):
                 return self._element(node, self.value(inner), self.value(key))
         raise self._no(node, f"its function has an expression that is not read: {type(node).__name__}")
 
+    def _elements(self, nodes: list[ast.expr]) -> list[Any]:
+        found: list[Any] = []
+        for each in nodes:
+            if isinstance(each, ast.Starred):
+                found += list(self.value(each.value))
+            else:
+                found.append(self.value(each))
+        return found
+
     def _part(self, node: ast.expr) -> str:
-        inner = self.value(node.value if isinstance(node, ast.FormattedValue) else node)
+        """A part of an f-string."""
+        if not isinstance(node, ast.FormattedValue):
+            return str(self.value(node))
+        inner = self.value(node.value)
         if not isinstance(inner, _PLAIN):
             raise self._no(node, "a text is made of a frame or a column")
-        return str(inner)
+        turned = _CONVERSIONS.get(node.conversion)
+        kind = self.value(node.format_spec) if node.format_spec is not None else ""
+        return format(inner if turned is None else turned(inner), kind)
 
     def _named(self, node: ast.expr, name: str) -> Any:
         if name not in self.names:
@@ -175,8 +223,12 @@ class _Body:
                 return _Reader(stream=name == "readStream")
             case _Spark() if name == "conf":
                 return self.names["spark"].conf
-            case Relation():
+            case Relation() if not hasattr(DataFrame, name):
                 return column(name)
+            case Sql() if not hasattr(Column, name):
+                return base.method("getField", [name])
+            case Relation() | Sql():
+                raise self._no(node, f".{name} is not read")
             case ModuleType() | type():
                 return getattr(base, name)
         if type(base).__module__.startswith(_OURS):
@@ -201,7 +253,7 @@ class _Body:
         if isinstance(operator, ast.Add) and isinstance(left, str) and isinstance(right, str):
             return left + right
         if isinstance(operator, ast.Mod) and isinstance(left, str):
-            return left % (tuple(right) if isinstance(right, list) else right)
+            return left % right
         raise self._no(node, "its function computes a value that is not read")
 
     # Calls
@@ -213,7 +265,7 @@ class _Body:
             return self._function(node, self.value(node.func), name, arguments, named)
         base, name = self.value(node.func.value), node.func.attr
         match base:
-            case Sql():
+            case Sql() if not named:
                 return base.method(name, arguments)
             case _Reader():
                 return self._reader(node, base, name, arguments, named)
@@ -232,12 +284,7 @@ class _Body:
         raise self._no(node, f".{name}() is not read")
 
     def _arguments(self, node: ast.Call) -> tuple[list[Any], dict[str, Any]]:
-        arguments: list[Any] = []
-        for each in node.args:
-            if isinstance(each, ast.Starred):
-                arguments += list(self.value(each.value))
-            else:
-                arguments.append(self.value(each))
+        arguments = self._elements(node.args)
         named: dict[str, Any] = {}
         for keyword in node.keywords:
             found = self.value(keyword.value)
@@ -246,16 +293,17 @@ class _Body:
 
     def _function(self, node: ast.Call, called: Any, name: str, arguments: list[Any], named: dict[str, Any]) -> Any:
         module = getattr(called, "__module__", "") or ""
-        if module.startswith("pyspark.sql") and not isinstance(called, type):
-            return function(getattr(called, "__name__", name), arguments, named)
+        if module.startswith("pyspark.sql.functions") and isinstance(called, FunctionType):
+            return function(called, arguments, named)
         if module.startswith("pyspark.sql.types") or called in _BUILTINS:
             return called(*arguments, **named)
         if module.startswith(_OURS) and name in ("read", "read_stream", "readStream"):
             return self._table(node, str(arguments[0]), stream=name != "read")
         if module.startswith(_OURS) and name == "decode":
             return self._decoded(node, arguments, named)
-        if isinstance(called, FunctionType) and not module.startswith((_OURS, "pyspark")):
-            return _called(called, arguments, named, self._at(node), self.depth + 1)
+        is_udf = hasattr(called, "evalType")
+        if isinstance(called, FunctionType) and not module.startswith((_OURS, "pyspark")) and not is_udf:
+            return _called(called, arguments, named, self._at(node), self)
         raise self._no(node, f"{name}() is not read")
 
     def _decoded(self, node: ast.Call, arguments: list[Any], named: dict[str, Any]) -> Relation:
@@ -281,19 +329,25 @@ class _Body:
             case "format", [str() as kind]:
                 return replace(reader, format=kind)
             case "option", [key, value]:
-                text = str(value).lower() if isinstance(value, bool) else str(value)
-                return replace(reader, options={**reader.options, str(key): text})
+                return reader.having({str(key): value})
             case "options", []:
-                return replace(reader, options={**reader.options, **{k: str(v) for k, v in named.items()}})
+                return reader.having(named)
             case "table", [str() as table]:
+                if further := [each for each in reader.options if each.lower() not in _OF_TABLES]:
+                    raise self._no(node, f"it reads {table} with options: {', '.join(further)}")
                 return self._table(node, table, stream=reader.stream)
-            case "load", [] if reader.format.lower() == "kafka":
-                if not reader.stream:
-                    raise self._no(node, "it is a batch query over Kafka")
-                return Relation(self._at(node), dict(reader.options))
+            case "load", []:
+                return self._loaded(node, replace(reader, format=named.pop("format", reader.format)).having(named))
             case "load", _:
                 raise self._no(node, f"it reads {reader.format}, and not Kafka")
         raise self._no(node, f".{name}() of a reader is not read")
+
+    def _loaded(self, node: ast.Call, reader: _Reader) -> Relation:
+        if reader.format.lower() != "kafka":
+            raise self._no(node, f"it reads {reader.format}, and not Kafka")
+        if not reader.stream:
+            raise self._no(node, "it is a batch query over Kafka")
+        return Relation(self._at(node), dict(reader.options))
 
     def _frame(self, node: ast.Call, frame: Relation, name: str, arguments: list[Any], named: dict[str, Any]) -> Any:
         flat = arguments[0] if len(arguments) == 1 and isinstance(arguments[0], list) else arguments
@@ -305,18 +359,18 @@ class _Body:
             case (("where" | "filter"), [condition]):
                 return frame.then(Step(("*",), condition if isinstance(condition, str) else column(condition).text))
             case "withColumn", [str() as new, value]:
-                return frame.then(Step(("*", Sql(column(value).text, (new,)).item)))
+                return frame.then(_with_columns({new: value}))
             case "withColumns", [dict() as several]:
-                items = (Sql(column(value).text, (new,)).item for new, value in several.items())
-                return frame.then(Step(("*", *items)))
+                return frame.then(_with_columns(several))
             case "drop", [_, *_] if not named:
-                return frame.then(Step((f"* EXCEPT ({', '.join(column(each).text for each in flat)})",)))
+                left = (word(each) if isinstance(each, str) else column(each).text for each in flat)
+                return frame.then(Step((f"* EXCEPT ({', '.join(left)})",)))
             case "alias", [_]:
                 return frame
         raise self._no(node, f"a flow has nothing like .{name}()")
 
     def _at(self, node: ast.AST) -> SourceLine:
-        return replace(self.before, line=self.before.line + getattr(node, "lineno", 1))
+        return self.call or replace(self.before, line=self.before.line + getattr(node, "lineno", 1))
 
     def _no(self, node: ast.AST, reason: str) -> NotReadable:
         return NotReadable(self._at(node), reason)

@@ -26,7 +26,8 @@ from rivermouth.pipelines.convert.model import (
     struct_parts,
     word,
 )
-from rivermouth.pipelines.convert.reading import Rows, read_steps
+from rivermouth.pipelines.convert.selects.reading import read_steps
+from rivermouth.pipelines.convert.selects.rows import Rows
 from rivermouth.pipelines.settings.known_settings import REMEMBER, check_properties, setting_of
 from rivermouth.pipelines.spec import AutoCdc
 from rivermouth.spec import duration_s, duration_text

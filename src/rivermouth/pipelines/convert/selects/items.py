@@ -12,7 +12,8 @@ from rivermouth.pipelines.sql.constants import closing, split_at_commas
 from rivermouth.pipelines.sql.tokens import Token, tokens
 
 _NOWHERE: Final = SourceLine("<query>", 1)
-_NO_NAMES: Final = ("NULL", "TRUE", "FALSE", "END", "DISTINCT")
+_NO_NAMES: Final = ("NULL", "TRUE", "FALSE", "UNKNOWN", "END", "DISTINCT")
+_OPERATORS: Final = ("AND", "OR", "NOT", "LIKE", "ILIKE", "RLIKE", "REGEXP", "BETWEEN", "DIV", "ESCAPE", "FROM")
 _AS_TEXT: Final = (
     re.compile(r"^CAST \( (\S+) AS STRING \)$"),
     re.compile(r"^(\S+) :: STRING$"),
@@ -65,7 +66,8 @@ class Item:
             return ()
         if words[:3] != ["*", "EXCEPT", "("] or words[-1] != ")":
             return None
-        return tuple(each.value for each in self.found[3:-1] if each.is_name)
+        is_list = all(each.is_name if i % 2 == 0 else each.text == "," for i, each in enumerate(self.found[3:-1]))
+        return tuple(each.value for each in self.found[3:-1:2]) if is_list else None
 
     def call(self) -> tuple[str, list[Item]] | None:
         """The function that it calls, in capitals, and its arguments; None where it is no call."""
@@ -86,14 +88,19 @@ class Item:
             if self.found[i].is_name:
                 while j + 1 < len(self.found) and self.found[j].text == "." and self._is_part(j + 1):
                     j += 2
-                is_call = j < len(self.found) and self.found[j].text == "("
                 parts = tuple(each.value for each in self.found[i:j:2])
-                new = None if is_call else change(parts)
+                new = change(parts) if self._is_column(i, j) else None
                 if new is not None:
                     pieces.append(self.text[position : self.found[i].start - start] + new)
                     position = self.found[j - 1].end - start
             i = j
         return "".join([*pieces, self.text[position:]])
+
+    def _is_column(self, i: int, j: int) -> bool:
+        """Whether the name in these tokens is no function, no type and no word before a literal, as DATE '...'."""
+        is_type = i > 0 and (self.found[i - 1].word == "AS" or self.found[i - 1].text == "::")
+        is_before = j < len(self.found) and (self.found[j].text == "(" or self.found[j].is_string)
+        return not (is_type or is_before)
 
     def _is_part(self, i: int) -> bool:
         return self.found[i].is_name or self.found[i].text == "*"
@@ -113,6 +120,15 @@ def item(text: str) -> Item:
     return Item(text[start:stop], names, tuple(found[:end]))
 
 
+def written(text: str) -> tuple[str, tuple[str, ...]]:
+    """The value of an expression, without comments around it, and what AS calls it."""
+    found = tokens(text, _NOWHERE)
+    at = _last_as(found)
+    names = () if at is None else tuple(each.value for each in found[at + 1 :] if each.is_name)
+    end = len(found) if at is None else at
+    return (text[found[0].start : found[end - 1].end] if end else text), names
+
+
 def expression(text: str) -> Item:
     """An expression, which has no name: a condition."""
     found = tokens(text, _NOWHERE)
@@ -121,7 +137,8 @@ def expression(text: str) -> Item:
 
 def _is_alias(found: list[Token]) -> bool:
     """Whether the last word is the name of what is before it, without AS."""
-    return found[-1].word not in _NO_NAMES and (found[-2].is_name or found[-2].text == ")")
+    is_behind = found[-2].is_name and found[-2].word not in _OPERATORS
+    return found[-1].word not in _NO_NAMES and (is_behind or found[-2].text == ")")
 
 
 def _last_as(found: list[Token]) -> int | None:

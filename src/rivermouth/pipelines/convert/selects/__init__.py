@@ -1,0 +1,1 @@
+"""SELECTs over the records of Kafka, in the words of a flow."""
