@@ -196,3 +196,113 @@ def test_what_a_decorator_and_a_reader_are_told_is_not_lost(tmp_path):
     assert flows["loaded"]["topics"] == ["x"]
     assert flows["loaded"]["metadata_columns"]["kafka_headers"] == "headers"
     assert [each.reason for each in found.no_flows] == ["it reads made with options: startingVersion"]
+
+
+# Conditions, which a flow judges behind its select
+
+RECORD = "(SELECT from_json(CAST(value AS STRING), 'id bigint, amount double, status string, timestamp string, c \
+struct<name: string>, items array<string>') AS r, timestamp AS ts, value AS raw FROM STREAM \
+read_kafka(subscribe => 't')) AS o"
+GONE = "its WHERE is over a column that its SELECT changes or leaves out"
+CONDITIONS = {
+    "SELECT r.id, r.amount / 100 AS amount FROM {} WHERE r.amount > 50": GONE,
+    "SELECT r.id FROM {} WHERE r.status = 'paid'": GONE,
+    "SELECT r.id FROM {} WHERE ts > TIMESTAMP '2026-01-01'": GONE,
+    "SELECT r.id, explode(r.items) AS items FROM {} WHERE size(r.items) > 1 AND raw IS NOT NULL": GONE,
+    "SELECT * EXCEPT (status) FROM (SELECT r.*, ts FROM {}) WHERE status = 'paid'": GONE,
+    "SELECT r.*, ts FROM {} WHERE o.r.amount > 50 AND o.ts > TIMESTAMP '2026-01-01'": "amount > 50 AND ts > TIMESTAMP "
+    "'2026-01-01'",
+    "SELECT r.id AS order_id, R.c.name AS who, ts AS at FROM {} WHERE r.id > 5 AND r.c.name <> 'x' AND ts > now()": (
+        "order_id > 5 AND who <> 'x' AND at > now()"
+    ),
+    "SELECT id AS n, c, CAST(ts AS DATE) AS ts2, ts AS at FROM (SELECT r.*, ts FROM {}) WHERE id > 1 AND c.name = ''": (
+        "n > 1 AND c.name = ''"
+    ),
+    'rows().where("amount > 50").withColumn("amount", F.col("amount") / 100)': GONE,
+    """rows().filter("status = 'paid'").drop("status")""": GONE,
+    'rows().withColumn("amount", F.col("amount") / 100).where("amount > 50")': "amount > 50",
+    'rows().where("amount > 50 -- much").where("id > 1").withColumn("x", F.lit(1))': "(amount > 50) AND (id > 1)",
+}
+
+
+@pytest.mark.parametrize("query", CONDITIONS)
+def test_a_where_is_over_the_columns_that_the_flow_has(tmp_path, query):
+    found = of_query(tmp_path, query.format(RECORD) if query.startswith("SELECT") else query)
+    assert (found if isinstance(found, str) else conditions(found)[0]) == CONDITIONS[query]
+
+
+COLUMNS = {
+    'rows().withColumn("amount", F.col("amount") * 2)': ["* EXCEPT (amount)", "(amount * 2) AS amount"],
+    'rows().withColumns({"AMOUNT": F.col("qty"), "x": F.lit(1)})': ["* EXCEPT (amount)", "qty AS AMOUNT", "1 AS x"],
+    'rows().withColumn("offset", F.col("offset") + 1)': "a column is computed of offset, which it leaves out: "
+    "(offset + 1)",
+    "SELECT r.id, date(ts) AS day, ts AS timestamp FROM {}": ["id", "date(timestamp) AS day"],
+    "SELECT r.id, date(ts) AS day FROM {}": "a column is computed of ts, which it leaves out: date(ts)",
+    "SELECT * EXCEPT (ts) FROM (SELECT r.id, date(ts) AS day, ts FROM {})": "a column is computed of ts, which it "
+    "leaves out",
+    "SELECT r.*, raw FROM {}": "it has the value next to the columns of the document, and a flow's table has not",
+    "SELECT * EXCEPT (c.name) FROM (SELECT r.* FROM {})": "a column has no name: * EXCEPT (c.name)",
+}
+
+
+@pytest.mark.parametrize("query", COLUMNS)
+def test_a_flow_has_the_columns_of_its_query(tmp_path, query):
+    found = of_query(tmp_path, query.format(RECORD) if query.startswith("SELECT") else query)
+    assert (found if isinstance(found, str) else found["select"]) == COLUMNS[query]
+
+
+PARTS = """\
+@dp.table(partition_cols=["day"])
+def renamed():
+    read = topic("t").select(F.from_json(F.col("value").cast("string"), "id int").alias("r"), "timestamp")
+    return read.select("r.*", "timestamp").withColumn("day", F.to_date("timestamp")).select(
+        "id", F.col("timestamp").alias("at"), "day")
+
+@dp.table(partition_cols=["day"])
+def gone():
+    read = topic("t").select(F.from_json(F.col("value").cast("string"), "id int").alias("r"), "timestamp")
+    return read.select("r.*", "timestamp").withColumn("day", F.to_date("timestamp")).drop("timestamp")
+
+@dp.table(partition_cols=["day"])
+def decoded():
+    return decode(topic("t"), "text").withColumn("day", F.to_date("kafka_timestamp"))
+
+@dp.table(partition_cols=["day"])
+def twice():
+    return decode(topic("t"), "text").withColumn("day", F.to_date("kafka_timestamp")).withColumn("x", F.col("value"))
+"""
+
+
+def test_a_partition_is_computed_of_columns_that_the_flow_has(tmp_path):
+    found = of_python(tmp_path, PARTS)
+    flows = yaml.safe_load(found.text)["flows"]
+    assert {name: each["table"]["partition_by"] for name, each in flows.items()} == {
+        "renamed": [{"day": "to_date(at)"}],
+        "decoded": [{"day": "to_date(kafka_timestamp)"}],
+    }
+    assert {each.dataset: each.reason for each in found.no_flows} == {
+        "gone": "a partition or key is computed of a column that its SELECT changes or leaves out",
+        "twice": "it computes x of decoded rows: use the setting select of decode()",
+    }
+
+
+HELD = """\
+@dp.table
+@dp.expect("counted", "qty > 0")
+@dp.expect_or_drop("dropped", "qty > 1")
+@dp.expect_or_fail("failed", "qty > 2 -- or more")
+@dp.expect_or_dead_letter("kept", "qty > 3")
+def made():
+    return rows().where("id > 5")
+"""
+
+
+def test_an_expectation_does_not_stop_at_a_row_that_the_query_filters_out(tmp_path):
+    found = yaml.safe_load(of_python(tmp_path, HELD).text)["flows"]["made"]["expectations"]
+    assert {each["name"]: each["condition"] for each in found} == {
+        "counted": "qty > 0",
+        "dropped": "qty > 1",
+        "failed": "(id > 5) IS NOT TRUE OR (qty > 2)",
+        "kept": "(id > 5) IS NOT TRUE OR (qty > 3)",
+        "where": "id > 5",
+    }

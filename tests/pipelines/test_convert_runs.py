@@ -252,8 +252,12 @@ def test_python_that_people_write_is_read(folder):
         },
         "null_values": "keep",
         "expectations": [
-            {"name": "has id", "condition": "id IS NOT NULL", "action": "fail"},
-            {"name": "where", "condition": "((id > 5) AND name IS NOT NULL)", "action": "drop"},
+            {
+                "name": "has id",
+                "condition": "(((id > 5) AND (name IS NOT NULL))) IS NOT TRUE OR (id IS NOT NULL)",
+                "action": "fail",
+            },
+            {"name": "where", "condition": "((id > 5) AND (name IS NOT NULL))", "action": "drop"},
         ],
         "table": {"name": "bronze.first", "partition_by": [{"day": "to_date(at)"}]},
     }

@@ -24,12 +24,13 @@ from rivermouth.pipelines.convert.model import (
     NotReadable,
     all_null_but,
     struct_parts,
+    trimmed,
     word,
 )
 from rivermouth.pipelines.convert.selects.reading import read_steps
 from rivermouth.pipelines.convert.selects.rows import Rows
 from rivermouth.pipelines.settings.known_settings import REMEMBER, check_properties, setting_of
-from rivermouth.pipelines.spec import AutoCdc
+from rivermouth.pipelines.spec import AutoCdc, Expectation
 from rivermouth.spec import duration_s, duration_text
 
 _STARTS: Final = ("startingoffsets", "startingtimestamp")
@@ -217,7 +218,7 @@ class _Writing:
         if self.draft.cdc is not None:
             generated |= {(e.name, e.condition) for e in self.draft.dataset.expectations if self._is_made(e.name)}
         found = [
-            {"name": each.name, "condition": each.condition, "action": each.action}
+            {"name": each.name, "condition": self._condition(each), "action": each.action}
             for each in self.draft.dataset.expectations
             if (each.name, each.condition) not in generated
         ]
@@ -226,6 +227,14 @@ class _Writing:
                 del each["action"]
         dropped = [{"name": name, "condition": text, "action": "drop"} for name, text in self.rows.dropped]
         return [*found, *dropped]
+
+    def _condition(self, expectation: Expectation) -> str:
+        """Its condition; where rows are filtered out, it does not judge those: a stop is stronger than a drop."""
+        filtered = " OR ".join(f"({text}) IS NOT TRUE" for _, text in self.rows.dropped)
+        is_stronger = expectation.action in ("fail", "dead_letter")
+        return (
+            f"{filtered} OR ({trimmed(expectation.condition)})" if filtered and is_stronger else expectation.condition
+        )
 
     def _is_made(self, name: str) -> bool:
         return self._own_key is not None and name in (HAS_KEY, HAS_SEQUENCE)
