@@ -370,6 +370,9 @@ REFUSED = {
     "source: {table: a.r}\n    format: text": "it reads no Kafka topic but table a.r",
     "topics: [t]\n    format: text\n    compression: gzip": "its values are compressed, and Spark has no function that "
     "reads them",
+    "topics: [t]\n    format: text\n    sink: {type: files, format: parquet, path: ./archive}": "its rows are also "
+    "written to an archive",
+    "topics: [t]\n    format: text\n    sink: {type: kafka, topic: other}": "its rows are also written to a topic",
     "topics: [t]\n    format: {type: json, schema: infer}": "its schema is inferred: write the schema that `rivermouth "
     "schema` shows",
     "topics: [t]\n    format: text\n    key_format: long": "the pipeline has no key format long",

@@ -306,3 +306,144 @@ def test_an_expectation_does_not_stop_at_a_row_that_the_query_filters_out(tmp_pa
         "kept": "(id > 5) IS NOT TRUE OR (qty > 3)",
         "where": "id > 5",
     }
+
+
+# What surrounds a query
+
+SEVERAL = """\
+CREATE STREAMING TABLE bronze AS SELECT * FROM STREAM read_kafka(subscribe => 'orders');
+CREATE FLOW more AS INSERT INTO bronze BY NAME SELECT * FROM STREAM read_kafka(subscribe => 'orders_eu');
+CREATE STREAMING TABLE silver AS SELECT * FROM STREAM(bronze);
+CREATE STREAMING TABLE filled;
+CREATE FLOW one AS INSERT INTO filled BY NAME SELECT * FROM STREAM read_kafka(subscribe => 'orders');
+CREATE STREAMING TABLE behind AS SELECT * FROM STREAM(filled);
+"""
+
+
+def test_a_table_behind_one_with_several_flows_is_none():
+    found = of_sql(SEVERAL)
+    assert [*yaml.safe_load(found.text)["flows"]] == ["filled"]
+    assert [*map(str, found.no_flows)] == [
+        "shop.sql:2: bronze is no flow: it has several flows, and the table of a flow has one",
+        "shop.sql:3: silver is no flow: it reads bronze, which has several flows",
+        "shop.sql:6: behind is no flow: it reads filled, whose rows are not those of a topic",
+    ]
+
+
+USED = """\
+CREATE STREAMING TABLE raw AS SELECT * FROM STREAM read_kafka(subscribe => 'a');
+USE SCHEMA other;
+CREATE STREAMING TABLE raw AS SELECT * FROM STREAM read_kafka(subscribe => 'b');
+CREATE STREAMING TABLE behind AS SELECT * FROM STREAM(raw);
+"""
+
+
+def test_a_name_means_the_dataset_that_use_has_chosen():
+    flows = yaml.safe_load(of_sql(USED).text)["flows"]
+    assert {each["table"]: each["topics"] for each in flows.values()} == {
+        "default.raw": ["a"],
+        "other.raw": ["b"],
+        "other.behind": ["b"],
+    }
+
+
+CONF = """\
+SET spark.sql.session.timeZone = {zone};
+SET spark.sql.shuffle.partitions = 8;
+CREATE PRIVATE STREAMING TABLE raw AS SELECT * FROM STREAM read_kafka(subscribe => 'a');
+SET spark.sql.session.timeZone = UTC;
+CREATE STREAMING TABLE behind AS SELECT * FROM STREAM(raw);
+"""
+OF_SPARK = "a flow has no settings of Spark; those of all flows are below spark.conf"
+OF_VALUES = (
+    "is no flow: its query has the setting spark.sql.session.timeZone, which decides about values: a flow has not"
+)
+
+
+def test_settings_of_a_query_are_named_and_those_that_decide_about_values_are_refused():
+    found = of_sql(CONF.format(zone="UTC"), topic="a", **{"pipelines.maxFlowRetryAttempts": "5"})
+    assert [*map(str, found.differences)] == [
+        "shop.sql:3: pipelines.maxFlowRetryAttempts: a flow has no such setting; it is left out",
+        f"shop.sql:3: spark.sql.shuffle.partitions: {OF_SPARK}",
+        "shop.sql:3: private: a flow's table is not private: a catalog of the project has it",
+        "shop.sql:5: pipelines.maxFlowRetryAttempts: a flow has no such setting; it is left out",
+        f"shop.sql:5: spark.sql.shuffle.partitions: {OF_SPARK}",
+        "shop.sql:5: raw: the flow reads the topic itself, and not raw",
+    ]
+    found = of_sql(CONF.format(zone="America/Sao_Paulo"))
+    assert [*map(str, found.no_flows)] == [f"shop.sql:3: raw {OF_VALUES}", f"shop.sql:5: behind {OF_VALUES}"]
+
+
+PYTHON_CONF = """\
+@dp.table(spark_conf={"spark.sql.legacy.timeParserPolicy": "LEGACY"})
+def old():
+    return topic("a")
+
+dp.create_streaming_table("filled", spark_conf={"spark.sql.ansi.enabled": "true"})
+
+@dp.append_flow(target="filled")
+def more():
+    return topic("a")
+
+@dp.temporary_view
+def changes():
+    return topic("a").select(F.from_json(F.col("value").cast("string"), "id int, v int").alias("r")).select("r.*")
+
+dp.create_streaming_table("target")
+dp.create_auto_cdc_flow("target", "changes", ["id"], "v")
+
+@dp.table
+def plain():
+    return topic("a")
+
+@dp.on_event_hook
+def hear(event):
+    pass
+"""
+
+
+def test_settings_of_a_pipeline_hold_for_its_queries_in_python(tmp_path):
+    configuration = {"pipelines.trigger.interval": "300 seconds", "pipelines.cdc.tombstoneGCThresholdInSeconds": "3600"}
+    found = of_python(tmp_path, PYTHON_CONF, **configuration)
+    flows = yaml.safe_load(found.text)["flows"]
+    assert {name: each["trigger"] for name, each in flows.items()} == {
+        "target": {"every": "300 seconds"},
+        "plain": {"every": "300 seconds"},
+    }
+    assert flows["target"]["sink"]["remember_deletes"] == "3600 seconds"
+    assert {
+        each.dataset: each.reason.removesuffix(", which decides about values: a flow has not")
+        for each in (found.no_flows)
+    } == {
+        "old": "its query has the setting spark.sql.legacy.timeParserPolicy",
+        "filled": "its query has the setting spark.sql.ansi.enabled",
+        "hear": "it is an event hook, and a project has none",
+    }
+
+
+BROKERS = """\
+CREATE STREAMING TABLE a AS SELECT * FROM STREAM read_kafka(
+  subscribe => 'a', bootstrapServers => 'b:9', `kafka.isolation.level` => 'read_committed');
+CREATE STREAMING TABLE b AS SELECT * FROM STREAM read_kafka(subscribe => 'a', bootstrapServers => 'b:9');
+CREATE STREAMING TABLE c AS SELECT * FROM STREAM read_kafka(subscribe => 'a');
+"""
+HIDDEN = """\
+CREATE STREAMING TABLE d AS SELECT * FROM STREAM read_kafka(
+  subscribe => 'a', bootstrapServers => secret('kafka', 'brokers'));
+CREATE STREAMING TABLE e AS SELECT * FROM STREAM read_kafka(
+  subscribe => secret('kafka', 'topic'), bootstrapServers => secret('kafka', 'brokers'));
+"""
+
+
+def test_options_of_brokers_that_differ_are_named():
+    others = "its options of the brokers are not those of the flows before it"
+    found = of_sql(BROKERS)
+    assert [*yaml.safe_load(found.text)["flows"]] == ["a"]
+    assert [*map(str, found.no_flows)] == [
+        f"shop.sql:3: b is no flow: {others}: kafka.isolation.level",
+        "shop.sql:4: c is no flow: its brokers are others than those of the flows before it",
+    ]
+    found = of_sql(HIDDEN)
+    secret = "it may hold a secret, and is left out: write it below kafka, with a reference"
+    assert [str(each) for each in found.differences] == [f"shop.sql:1: kafka.bootstrap.servers: {secret}"]
+    assert [each.reason for each in found.no_flows] == ["a secret is a part of its query"]

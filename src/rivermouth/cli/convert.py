@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -79,7 +80,7 @@ def _pipeline(file: str, flow: str, language: Any, leave_out: tuple[str, ...]) -
 
 
 def _flows(file: str, what: tuple[str, ...], settings: SettingsChoice) -> Converted:
-    from rivermouth.pipelines.convert.conversions import to_flows
+    from rivermouth.pipelines.convert.conversions import left_in_project, to_flows
     from rivermouth.pipelines.convert.load import read
 
     is_source = what[0].lower().endswith(SOURCE_FILES)
@@ -93,7 +94,8 @@ def _flows(file: str, what: tuple[str, ...], settings: SettingsChoice) -> Conver
     if not converted.text:
         reasons = "\n  ".join(map(str, converted.no_flows)) or "there is no table"
         raise NothingConverted(files=" ".join(what), reasons=reasons)
-    return converted
+    left = left_in_project(pipeline.project) if pipeline.project.file is not None else ()
+    return replace(converted, differences=(*left, *converted.differences))
 
 
 def _say(output: Output, found: Converted, target: str | None) -> None:

@@ -1,9 +1,9 @@
-"""The keyed sinks of flows as AUTO CDC flows."""
+"""The sinks of flows: the keyed ones as AUTO CDC flows, and those that a pipeline does not have."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rivermouth.names import named
 from rivermouth.pipelines.convert.model import (
@@ -22,6 +22,17 @@ if TYPE_CHECKING:
     from rivermouth.spec import Flow
 
 Differs = Callable[..., None]
+_FURTHER: Final = {
+    "kafka": "its rows are also written to a topic",
+    "files": "its rows are also written to an archive",
+}
+
+
+def further_place(flow: Flow) -> str | None:
+    """Where the rows of a flow go besides its table, as a sentence; None where they go nowhere else."""
+    if flow.keyed is not None or flow.sink.type == "append":
+        return None
+    return _FURTHER.get(flow.sink.type, f"its rows are written by a sink {flow.sink.type}")
 
 
 def auto_cdc(flow: Flow, differs: Differs) -> tuple[AutoCdc, dict[str, str], list[Expectation]]:

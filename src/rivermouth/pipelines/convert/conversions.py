@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from rivermouth.errors import FlowNotConvertible, RivermouthError
 from rivermouth.pipelines.convert.drafts import Pipeline, drafts
@@ -17,6 +17,9 @@ from rivermouth.pipelines.convert.to_python import to_python
 from rivermouth.pipelines.convert.to_sql import to_sql
 from rivermouth.project.file.dump import to_yaml
 from rivermouth.project.file.reading import read_mapping
+
+if TYPE_CHECKING:
+    from rivermouth.project.resolved.resolved_project import ResolvedProject
 
 Language = Literal["python", "sql"]
 SERVERS: Final = "bootstrap.servers"
@@ -68,7 +71,7 @@ class _Flows:
     flows: dict[str, dict[str, Any]] = field(default_factory=dict)
     differences: list[Difference] = field(default_factory=list)
     no_flows: list[NoFlow] = field(default_factory=list)
-    kafka: dict[str, Any] = field(default_factory=dict)
+    kafka: dict[str, Any] | None = None
 
     def take(self, draft: Draft) -> None:
         """Adds a table as a flow, or to those that are none."""
@@ -76,6 +79,8 @@ class _Flows:
             body, differences = flow_of(draft, self.pipeline.names.schema)
             cluster = self._cluster(draft, differences)
             name = self._name(draft)
+            if repr(SECRET)[1:-1] in repr(body):
+                raise NotReadable(draft.at, "a secret is a part of its query")  # noqa: TRY301 - it is no flow, as others
             read_mapping({"lake": "./lake", "flows": {name: body}}, {})
         except NotReadable as error:
             self.no_flows.append(NoFlow(draft.dataset.name, str(error.at), error.reason))
@@ -83,7 +88,7 @@ class _Flows:
         except RivermouthError as error:
             self.no_flows.append(NoFlow(draft.dataset.name, str(draft.at), f"[{error.code}] {error.message}"))
             return
-        self.kafka = self.kafka or cluster
+        self.kafka = cluster
         self.flows[name] = body
         self.differences += differences
 
@@ -98,16 +103,31 @@ class _Flows:
         options = {name[len("kafka.") :]: value for name, value in draft.cluster.items()}
         servers = options.pop(SERVERS, options.pop("bootstrapServers", None))
         found: dict[str, Any] = {} if servers is None or SECRET in servers else {"bootstrap_servers": servers}
-        if self.kafka and found and self.kafka.get("bootstrap_servers") != servers:
+        if self.kafka is not None and self.kafka.get("bootstrap_servers") != found.get("bootstrap_servers"):
             raise NotReadable(draft.at, "its brokers are others than those of the flows before it")
-        kept = {}
-        for name, value in options.items():
-            if SECRET in value or any(each in name.lower() for each in _SECRET_WORDS):
-                text = "it may hold a secret, and is left out: write it below kafka, with a reference"
-                differences.append(Difference(str(draft.at), f"kafka.{name}", text))
-            else:
-                kept[name] = value
+        is_secret = {
+            name: SECRET in value or any(each in name.lower() for each in _SECRET_WORDS)
+            for name, value in options.items()
+        }
+        hidden = [
+            *([SERVERS] if servers is not None and not found else []),
+            *(name for name in options if is_secret[name]),
+        ]
+        text = "it may hold a secret, and is left out: write it below kafka, with a reference"
+        differences += [Difference(str(draft.at), f"kafka.{name}", text) for name in hidden]
+        kept = {name: value for name, value in options.items() if not is_secret[name]}
+        others = {} if self.kafka is None else self.kafka.get("options", {})
+        if self.kafka is not None and others != kept:
+            names = ", ".join(sorted(f"kafka.{name}" for name, _ in {*others.items()} ^ {*kept.items()}))
+            raise NotReadable(draft.at, f"its options of the brokers are not those of the flows before it: {names}")
         return {**found, **({"options": kept} if kept else {})}
+
+
+def left_in_project(project: ResolvedProject) -> list[Difference]:
+    """What the project file of a pipeline says of more than its pipelines, which the new file does not say."""
+    said = project.spec.model_fields_set - {"name", "lake", "flows", "pipelines"}
+    text = f"{project.file} says it, and the new file does not: copy it"
+    return [Difference(f"{project.file}:{project.lines[(name,)]}", name, text) for name in sorted(said)]
 
 
 def to_flows(pipeline: Pipeline, name: str, lake: str) -> Converted:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from rivermouth.decoding.declared.declared import INFER, names_in_ddl
 from rivermouth.errors import FlowNotConvertible, FlowSettingsNotConvertible
 from rivermouth.names import METADATA_COLUMNS
-from rivermouth.pipelines.convert.changes import auto_cdc
+from rivermouth.pipelines.convert.changes import auto_cdc, further_place
 from rivermouth.pipelines.convert.flow_in_file import FlowInFile
 from rivermouth.pipelines.convert.model import (
     HAS_KEY,
@@ -171,8 +171,8 @@ class _Carrying:
             raise self._refused(f"Spark has no function that reads the format {flow.format.type} as it does", "format")
         if flow.keyed is not None and flow.keyed.snapshots:
             raise self._refused("its records are snapshots, and a query of a stream has none", "sink", "from")
-        if flow.sink.type == "kafka":
-            raise self._refused("its rows are also written to a topic", "sink")
+        if further := further_place(flow):
+            raise self._refused(further, "sink")
         if flow.starting_offsets.kind == "group":
             raise self._refused("Spark does not start at the offsets of a consumer group", "starting_offsets")
 

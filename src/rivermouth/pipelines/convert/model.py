@@ -85,6 +85,7 @@ class Draft:
         through: Tables of the pipeline that its query reads, on the way from Kafka.
         flow: The name of the flow that it was; empty where it was none.
         decode: Settings with which the records are decoded before the SELECTs; empty where they are not.
+        inner: Settings of the queries of ``through``, and of views.
     """
 
     dataset: Dataset
@@ -96,6 +97,7 @@ class Draft:
     through: tuple[str, ...] = ()
     flow: str = ""
     decode: Mapping[str, Any] = field(default_factory=dict)
+    inner: tuple[Mapping[str, str], ...] = ()
 
     @property
     def at(self) -> SourceLine:

@@ -27,6 +27,7 @@ from rivermouth.pipelines.convert.model import (
     trimmed,
     word,
 )
+from rivermouth.pipelines.convert.query_settings import lost_settings
 from rivermouth.pipelines.convert.selects.reading import read_steps
 from rivermouth.pipelines.convert.selects.rows import Rows
 from rivermouth.pipelines.settings.known_settings import REMEMBER, check_properties, setting_of
@@ -112,6 +113,9 @@ class _Writing:
             self._differs("WHERE", "a row that is filtered out is counted as dropped, by an expectation")
         if self.draft.cdc is not None and self._own_key is None:
             self._differs("KEYS", "a change whose key or sequence is null is a dead letter; AUTO CDC stops at it")
+        self.differences += lost_settings((self.draft.conf, *self.draft.inner), self.draft.at)
+        if self.draft.dataset.private:
+            self._differs("private", "a flow's table is not private: a catalog of the project has it")
         for name in self.draft.through:
             self._differs(name, f"the flow reads the topic itself, and not {name}")
 
@@ -288,7 +292,8 @@ class _Writing:
         if not self.rows.tombstones:
             found["tombstones"] = "ignore"
         check_properties(self.draft.dataset)
-        remembered = setting_of(self.draft.dataset.properties, REMEMBER) or _REMEMBERED
+        said = (self.draft.dataset.properties, self.draft.conf)
+        remembered = next(filter(None, (setting_of(each, REMEMBER) for each in said)), _REMEMBERED)
         if float(remembered) != 7 * 86400:
             found["remember_deletes"] = duration_text(float(remembered))
         return found | self._columns_of(cdc)
@@ -330,7 +335,7 @@ class _Writing:
 
     def _trigger(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        said = self.draft.conf.get(INTERVAL)
+        said = setting_of(self.draft.conf, INTERVAL)
         if said is not None:
             found["every"] = duration_text(float(str(duration_s(said))))
         for option, value in self.draft.kafka.items():
