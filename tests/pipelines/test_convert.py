@@ -530,9 +530,39 @@ def test_the_command(here, capsys):
         "  at: avro.yml:3\n"
         "  hint: keep the flow; a query of a pipeline reads its table by name: FROM STREAM a.b\n"
     )
-    assert invoke(["convert", "view.sql", "--to", "sql"]) == 2
-    assert invoke(["convert", "a", "b"]) == 2
-    assert invoke(["convert", "view.sql", "--leave-out", "group_id"]) == 2
+
+
+USAGE = {
+    "view.sql --to sql": "--to is the language of a pipeline file, and files of a pipeline become flows.",
+    "view.sql --leave-out group_id": "--leave-out is about settings of a flow.",
+    "orders --profile prod": "--profile and --param are about pipelines, and orders is a flow.",
+    "orders --param a=b": "--profile and --param are about pipelines, and orders is a flow.",
+    "orders other": "orders is no source file: name source files, or one flow, folder or file with settings.",
+    "pipeline.yml view.sql": "pipeline.yml is no source file: name source files, or one flow, folder or file with "
+    "settings.",
+    "view.sql orders": "orders is no source file: name source files, or one flow, folder or file with settings.",
+    "orders/ view.sql": "orders/ is no source file: name source files, or one flow, folder or file with settings.",
+}
+
+
+def test_the_command_converts_one_thing(here, capsys):
+    (here / "rivermouth.yml").write_text(f"{SHOP}spark: {{driver_memory: 1g}}\n")
+    (here / "orders").mkdir()
+    (here / "view.sql").write_text("CREATE STREAMING TABLE t AS SELECT * FROM STREAM read_kafka(subscribe => 't');\n")
+    for command, said in USAGE.items():
+        assert invoke(["convert", *command.split()]) == 2, command
+        assert said in " ".join(capsys.readouterr().err.split()), command
+
+    # A flow is meant, though a folder has its name.
+    assert invoke(["convert", "orders"]) == 0
+    assert capsys.readouterr().out == PYTHON
+    assert invoke(["convert", "orders/"]) == 1
+    assert capsys.readouterr().err.startswith("[ARGUMENT_INVALID] FILE: orders/ has no pipeline")
+
+    assert invoke(["convert", "view.sql"]) == 0
+    shown = capsys.readouterr()
+    assert [*yaml.safe_load(shown.out)["flows"]] == ["t"]
+    assert shown.err == "rivermouth.yml:16: spark: rivermouth.yml says it, and the new file does not: copy it\n"
 
 
 DECODED = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -41,16 +42,16 @@ def convert(
     pipeline does not have is refused, unless --leave-out names it.
     """
     check_target(target, force=named["force"])
-    is_pipeline = any(name.lower().endswith(SOURCE_FILES + _SETTINGS) or Path(name).is_dir() for name in what)
+    is_pipeline = _is_pipeline(file, what)
+    leave_out = tuple(filter(None, (each.strip() for each in (named["leave_out"] or "").split(","))))
     if is_pipeline and named["to"]:
         msg = "--to is the language of a pipeline file, and files of a pipeline become flows."
         raise click.UsageError(msg)
-    if not is_pipeline and len(what) > 1:
-        msg = "name one flow: each becomes a file of its own."
-        raise click.UsageError(msg)
-    leave_out = tuple(filter(None, (each.strip() for each in (named["leave_out"] or "").split(","))))
     if is_pipeline and leave_out:
         msg = "--leave-out is about settings of a flow."
+        raise click.UsageError(msg)
+    if not is_pipeline and settings != SettingsChoice():
+        msg = f"--profile and --param are about pipelines, and {what[0]} is a flow."
         raise click.UsageError(msg)
     if is_pipeline:
         found = _flows(file, what, settings)
@@ -58,6 +59,29 @@ def convert(
         language = named["to"] or _LANGUAGES.get(Path(target or "").suffix.lower(), "python")
         found = _pipeline(file, what[0], language, leave_out)
     _say(output, found, target)
+
+
+def _is_pipeline(file: str, what: tuple[str, ...]) -> bool:
+    """Whether the names are files of a pipeline, or a folder; a folder may have the name of a flow.
+
+    Raises:
+        UsageError: They are more than one thing to convert.
+    """
+    files = [name for name in what if name.lower().endswith(SOURCE_FILES)]
+    if len(what) > 1 and len(files) < len(what):
+        other = next(name for name in what if name not in files)
+        msg = f"{other} is no source file: name source files, or one flow, folder or file with settings."
+        raise click.UsageError(msg)
+    [name, *_] = what
+    if files or name.lower().endswith(_SETTINGS):
+        return True
+    return Path(name).is_dir() and ("/" in name or not _is_flow(file, name))
+
+
+def _is_flow(file: str, name: str) -> bool:
+    from rivermouth.project.file.reading import read_project
+
+    return Path(file).is_file() and name in read_project(Path(file), file, os.environ)[0].flows
 
 
 def check_target(target: str | None, *, force: bool) -> None:
@@ -71,8 +95,6 @@ def check_target(target: str | None, *, force: bool) -> None:
 
 
 def _pipeline(file: str, flow: str, language: Any, leave_out: tuple[str, ...]) -> Converted:
-    import os
-
     from rivermouth.pipelines.convert.conversions import to_pipeline
     from rivermouth.pipelines.convert.flow_in_file import flow_in_file
 
