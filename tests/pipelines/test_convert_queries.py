@@ -447,3 +447,32 @@ def test_options_of_brokers_that_differ_are_named():
     secret = "it may hold a secret, and is left out: write it below kafka, with a reference"
     assert [str(each) for each in found.differences] == [f"shop.sql:1: kafka.bootstrap.servers: {secret}"]
     assert [each.reason for each in found.no_flows] == ["a secret is a part of its query"]
+
+
+WORDS = """\
+CREATE STREAMING TABLE texts AS SELECT CAST(key AS STRING) AS key, CAST(value AS STRING) AS value, offset
+FROM STREAM read_kafka(subscribe => :topic);
+CREATE TEMPORARY VIEW changes AS SELECT r.*, partition, offset, timestamp FROM (
+  SELECT from_json(CAST(value AS STRING), 'id int, v int, w int, status string') AS r, partition, offset, timestamp
+  FROM STREAM read_kafka(subscribe => :topic)
+);
+CREATE STREAMING TABLE target;
+CREATE FLOW merged AS AUTO CDC INTO target FROM STREAM(changes) KEYS (id) SEQUENCE BY struct(coalesce(v, 0), w);
+CREATE STREAMING TABLE chosen AS SELECT changes.id, changes.offset FROM STREAM(changes) WHERE changes.id > :least;
+CREATE STREAMING TABLE options AS SELECT from_json(CAST(value AS STRING), 'id int', map('dateFormat', concat('y', 'M')))
+AS r FROM STREAM read_kafka(subscribe => :topic);
+"""
+
+
+def test_parameters_qualifiers_and_sequences_are_read_as_they_mean():
+    found = of_sql(WORDS, topic="t", least="5")
+    flows = yaml.safe_load(found.text)["flows"]
+    assert [each["topics"] for each in flows.values()] == [["t"], ["t"], ["t"]]
+    assert flows["target"]["sink"]["sequence_by"] == ["coalesce(v, 0)", "w"]
+    assert flows["chosen"]["select"] == ["id"]
+    assert conditions(flows["chosen"]) == ["id > '5'"]
+    assert [str(each) for each in found.differences if each.setting in ("key", "value")] == [
+        "shop.sql:1: value: a value that is no UTF-8 is a dead letter of the flow; a cast writes it as it is",
+        "shop.sql:1: key: a key that is no UTF-8 is a dead letter of the flow; a cast writes it as it is",
+    ]
+    assert [*map(str, found.no_flows)] == ["shop.sql:10: options is no flow: the options of from_json are no constants"]

@@ -139,6 +139,14 @@ def looped():
 
 dp.create_streaming_table("target")
 dp.create_auto_cdc_flow("target", "changes", ["id"], F.col("v"))
+
+chosen = topic("a")
+if SERVERS:
+    chosen = topic("b")
+
+@dp.table
+def moved():
+    return chosen
 """
 
 
@@ -233,6 +241,7 @@ def test_python_that_people_write_is_read(folder):
         "src/a.py:38: counted is no flow: a flow has nothing like .groupBy()",
         "src/a.py:42: rated is no flow: it reads rate, and not Kafka",
         "src/a.py:46: looped is no flow: its function has a statement for",
+        "src/a.py:59: moved is no flow: chosen is a frame that is made in more than one place",
         "src/a.py:33: target is no flow: its function has an expression that is not read: IfExp",
     ]
     value = yaml.safe_load(found.text)

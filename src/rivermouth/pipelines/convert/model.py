@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -35,7 +34,6 @@ SEQUENCE: Final = "struct({timestamp}, {offset})"
 
 Place = Callable[..., str | None]
 """Gives the line of a setting by its path."""
-_STRUCT: Final = re.compile(r"^\s*struct\s*\((.*)\)\s*$", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +186,3 @@ def all_null_but(names: Iterable[str], before: str = "") -> str:
 def none_null(texts: Iterable[str]) -> str:
     """SQL: whether none of these expressions is null."""
     return " AND ".join(f"{text} IS NOT NULL" for text in texts)
-
-
-def struct_parts(text: str) -> str | None:
-    """What is between the parentheses of ``struct(...)``; None where it is something else."""
-    found = _STRUCT.match(text)
-    return found[1] if found else None

@@ -7,7 +7,7 @@ import builtins
 import inspect
 import linecache
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import FunctionType, ModuleType
 from typing import Any, Final
@@ -101,6 +101,15 @@ def _called(
     return _Body(
         names, SourceLine(at.file, first, at.cell), query.__globals__, depth, at if is_elsewhere else None
     ).run(body)
+
+
+def _assigned(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """The names that statements of a module assign, each as often as they do; those of functions are their own."""
+    for node in nodes:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            yield from _assigned(ast.iter_child_nodes(node))
 
 
 @dataclass
@@ -210,7 +219,9 @@ class _Body:
             tree = ast.parse("".join(linecache.getlines(file)))
         except SyntaxError:
             raise self._no(node, f"{name} is a frame that is made elsewhere") from None
-        for statement in reversed(tree.body):
+        if [*_assigned(tree.body)].count(name) != 1:
+            raise self._no(node, f"{name} is a frame that is made in more than one place")
+        for statement in tree.body:
             match statement:
                 case ast.Assign(targets=[ast.Name(id=found)], value=value) if found == name:
                     above = replace(self.before, line=0)

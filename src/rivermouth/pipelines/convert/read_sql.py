@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from rivermouth.pipelines.convert.model import NotReadable, Relation, Step
+from rivermouth.pipelines.names import parted
 from rivermouth.pipelines.spec import SourceLine, SqlQuery
 from rivermouth.pipelines.sql.constants import closing, split_at_commas
-from rivermouth.pipelines.sql.parameters import with_variables
+from rivermouth.pipelines.sql.edits import edited
+from rivermouth.pipelines.sql.parameters import markers, with_variables
 from rivermouth.pipelines.sql.sources import Sources, sources
-from rivermouth.pipelines.sql.tokens import Token, line_of
+from rivermouth.pipelines.sql.tokens import Token, line_of, tokens
 
 SECRET: Final = "\0secret"  # noqa: S105 - it is a placeholder for one
 """Placeholder for the value of a secret, which is never written."""
@@ -31,6 +33,7 @@ def relation_of_sql(query: SqlQuery, params: Mapping[str, str]) -> Relation:
     """
     known = {**params, **query.conf}
     text = with_variables(query.text, known, query.at)
+    text = edited(text, markers(text, tokens(text, query.at), known, query.at)).text
     read = sources(text, known, query.at)
     return _Select(text, query.at, read.found, read).query(0, len(read.found))
 
@@ -63,7 +66,7 @@ class _Select:
         return inner.then(Step(tuple(items), where))
 
     def _relation(self, i: int, high: int) -> tuple[Relation, str | None, int]:
-        streaming = self._word(i) == "STREAM"
+        streaming, is_query = self._word(i) == "STREAM", False
         i += streaming
         if self._word(i) == "(":
             close = closing(self.found, i)
@@ -80,6 +83,8 @@ class _Select:
             after += 1
         if after < high and self.found[after].is_name and self._word(after) not in _CLAUSES:
             alias, after = self.found[after].value, after + 1
+        elif found.table is not None and not is_query:
+            alias = (parted(found.table) or (None,))[-1]
         return found, alias, after
 
     def _named(self, low: int, high: int, *, streaming: bool) -> Relation:

@@ -23,11 +23,11 @@ from rivermouth.pipelines.convert.model import (
     Draft,
     NotReadable,
     all_null_but,
-    struct_parts,
     trimmed,
     word,
 )
 from rivermouth.pipelines.convert.query_settings import lost_settings
+from rivermouth.pipelines.convert.selects.items import expression
 from rivermouth.pipelines.convert.selects.reading import read_steps
 from rivermouth.pipelines.convert.selects.rows import Rows
 from rivermouth.pipelines.settings.known_settings import REMEMBER, check_properties, setting_of
@@ -109,6 +109,10 @@ class _Writing:
                 "what is no JSON, or does not fit its column, is a dead letter of the flow; from_json makes nulls of it"
             )
             self._differs("from_json", text)
+        if self.rows.format == "text":
+            self._differs("value", "a value that is no UTF-8 is a dead letter of the flow; a cast writes it as it is")
+        if self.rows.key and self.rows.key_is_text:
+            self._differs("key", "a key that is no UTF-8 is a dead letter of the flow; a cast writes it as it is")
         if self.rows.dropped:
             self._differs("WHERE", "a row that is filtered out is counted as dropped, by an expectation")
         if self.draft.cdc is not None and self._own_key is None:
@@ -323,8 +327,8 @@ class _Writing:
             own = None  # a history has its sequence written
         if sequence == own or (not is_history and is_kafka_key and sequence == called.get("kafka_offset")):
             return None
-        inner = struct_parts(sequence)
-        return sequence if inner is None else [part.strip() for part in inner.split(",")]
+        call = expression(sequence).call()
+        return [each.text for each in call[1]] if call is not None and call[0] == "STRUCT" else sequence
 
     def _deletes(self, deletes: str | None) -> str | None:
         """The condition on what deletes its key, without that on records without a value."""

@@ -130,8 +130,14 @@ class KafkaReading:
             raise self._no(f"from_json reads {source.text}, and not the value as text")
         if len(schema.found) != 1 or not schema.found[0].is_string:
             raise self._no("the schema of from_json is no constant")
-        call = more[0].call() if more else None
-        pairs = [each.found[0].value for each in call[1]] if call else []
+        call = more[0].call() if more else ("MAP", [])
+        if (
+            call is None
+            or call[0] != "MAP"
+            or any(len(each.found) != 1 or not each.found[0].is_string for each in call[1])
+        ):
+            raise self._no("the options of from_json are no constants")
+        pairs = [each.found[0].value for each in call[1]]
         for name, text in zip(pairs[::2], pairs[1::2], strict=False):
             if name not in _OPTIONS:
                 raise self._no(f"a flow has nothing like the option {name} of from_json")
