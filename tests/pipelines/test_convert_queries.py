@@ -241,6 +241,8 @@ COLUMNS = {
     "SELECT * EXCEPT (ts) FROM (SELECT r.id, date(ts) AS day, ts FROM {})": "a column is computed of ts, which it "
     "leaves out",
     "SELECT r.*, raw FROM {}": "it has the value next to the columns of the document, and a flow's table has not",
+    "SELECT r.id, r.c.* FROM {}": "a column has no name: r.c.*",
+    "SELECT id, c.* FROM (SELECT r.* FROM {})": "a column has no name: c.*",
     "SELECT * EXCEPT (c.name) FROM (SELECT r.* FROM {})": "a column has no name: * EXCEPT (c.name)",
 }
 

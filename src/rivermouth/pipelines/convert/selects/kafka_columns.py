@@ -46,7 +46,7 @@ class KafkaReading:
         self.kept = Kept()
         """What the columns before the SELECT that is read are called behind it."""
         self.used = set[str]()
-        """Metadata columns, by their names, of which columns are computed."""
+        """Metadata columns, by their names, that other columns are computed of."""
 
     def _values(self) -> None:
         """The value itself is the payload."""
@@ -148,6 +148,6 @@ class KafkaReading:
         if len(each.names) == 1:
             return each.names[0]
         name = each.column or (each.path[-1] if each.path else None)
-        if name is None:
+        if name is None or name == "*":
             raise self._no(f"a column has no name: {each.text}")
         return name
