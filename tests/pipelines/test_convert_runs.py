@@ -1,6 +1,8 @@
 """A flow and the pipeline that it was converted to, over the same topic: equal rows; and Python read back as flows."""
 
+import inspect
 import json
+import re
 
 import pytest
 import yaml
@@ -13,6 +15,7 @@ from rivermouth.errors import TableOfFlow
 from rivermouth.pipelines import commands
 from rivermouth.pipelines.convert.conversions import to_flows
 from rivermouth.pipelines.convert.load import read
+from rivermouth.pipelines.convert.python_columns import Unread, function
 from rivermouth.pipelines.running.plan import plan
 from rivermouth.pipelines.selection import Selection
 from rivermouth.project.file.dump import flow_body
@@ -231,6 +234,73 @@ def test_a_flow_and_its_pipeline_make_equal_tables(spark, tmp_path, monkeypatch,
     }
     for name in ("items", "plain", "history", "latest", "customers"):
         assert flows[name] == own[name], name
+
+
+_TYPES = {
+    **{"s": "string", "i": "int", "d": "double", "ts": "timestamp", "dt": "date", "b": "boolean", "bin": "binary"},
+    **{"arr": "array<string>", "nums": "array<int>", "m": "map<string, string>", "v": "variant"},
+}
+_FIRST = [(one, "s") for one in _TYPES] + [(one, one) for one in _TYPES] + [("s", "i"), ("dt", "i"), ("arr", "i")]
+_RANDOM = ("rand", "randn", "randstr", "shuffle", "uniform", "uuid")
+_OTHER_WORDS = {"log": "ln", "pow": "POWER", "power": "POWER", "mean": "avg"}
+"""What PySpark calls a function that has the same values by its own name."""
+
+
+def _calls(function, columns):
+    """Arguments of a function: those that it needs, then one more each, with a value for each kind that it takes."""
+    parameters = [*inspect.signature(function).parameters.values()]
+    needed = sum(each.default is each.empty for each in parameters)
+    for count in range(needed, len(parameters) + 1):
+        rest, found = iter(columns), []
+        for each in parameters[:count]:
+            kind = str(each.annotation)
+            if "ColumnOrName" in kind:
+                found.append(next(rest))
+            elif re.search(r"\bstr\b|Any", kind) and "Mapping" not in kind:
+                found.append("yyyy")
+            elif re.search(r"\bint\b|float", kind):
+                found.append(2)
+            elif "bool" in kind:
+                found.append(True)
+            else:
+                return
+        yield found
+
+
+def _plan(frame):
+    return re.sub(r"#\d+L?", "", frame._jdf.queryExecution().analyzed().toString())
+
+
+@pytest.mark.long
+def test_functions_of_pyspark_mean_the_same_in_sql(spark):
+    from pyspark.errors import PySparkException
+    from pyspark.sql import functions
+
+    frame = spark.createDataFrame([], ", ".join(f"{n}{k} {t}" for k in ("", "2", "3") for n, t in _TYPES.items()))
+    same, other = set(), {}
+    for name in functions.__all__:
+        called = getattr(functions, name)
+        is_read = inspect.isfunction(called) and name not in (*_RANDOM, "udf", "col", "column", "lit", "expr", "window")
+        for one, two in _FIRST if is_read else ():
+            columns = [one, two if two != one else f"{one}2", *(f"{each}3" for each in (one, two))]
+            for arguments in _calls(called, [*columns, *columns]):
+                try:
+                    sql = function(called, arguments, {}).text
+                    wanted = _plan(frame.select(called(*arguments).alias("x")))
+                except (PySparkException, Unread, TypeError, ValueError):
+                    continue
+                try:
+                    found = _plan(frame.selectExpr(f"{sql} AS x"))
+                except PySparkException as error:
+                    found = str(error.getCondition())
+                if found != wanted and _OTHER_WORDS.get(name, "?") not in wanted:
+                    other[name] = (sql, wanted, found)
+                same.add(name)
+            if name in same:
+                break
+    assert other == {}
+    assert len(same) > 350
+    assert {"trim", "nvl", "concat_ws", "date_trunc", "to_timestamp", "array_contains", "lpad", "instr"} <= same
 
 
 def test_python_that_people_write_is_read(folder):

@@ -6,7 +6,7 @@ import ast
 import inspect
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -32,8 +32,19 @@ OPERATORS: Final[dict[type[ast.AST], str]] = {
     ast.Eq: "=",
     ast.NotEq: "<>",
 }
-_OTHERWISE: Final = frozenset[str]()
-"""Functions of PySpark whose SQL has another name or other arguments."""
+_NAMES: Final[Mapping[str, str]] = {"create_map": "map"}
+"""Functions of PySpark that have another name in SQL."""
+_TURNED: Final = ("trim", "ltrim", "rtrim")
+"""Functions whose two arguments are the other way round in SQL."""
+_NO_SQL: Final = frozenset(
+    [
+        *("asc", "asc_nulls_first", "asc_nulls_last", "desc", "desc_nulls_first", "desc_nulls_last", "broadcast"),
+        *("bitwise_not", "bitwiseNOT", "call_function", "call_udf", "timestamp_add", "timestamp_diff"),
+        *("bucket", "years", "months", "days", "hours", "extract", "product", "unwrap_udt"),
+        *("count_distinct", "countDistinct", "sum_distinct", "sumDistinct", "listagg_distinct", "string_agg_distinct"),
+    ]
+)
+"""Functions that are no functions of SQL, or others of this name."""
 _ONE_NAME: Final = re.compile(r"\w+|`[^`]+`")
 _TEXT: Final = re.compile(r"\bstr\b|\bAny\b")
 _MORE_THAN_TEXT: Final = re.compile(r"Mapping|Callable")
@@ -155,11 +166,13 @@ def function(called: Callable[..., Any], arguments: list[Any], named: dict[str, 
     if named:
         msg = f"{name}() with named arguments is not read: write it with expr()"
         raise Unread(msg)
-    if name in _OTHERWISE:
+    if name in _NO_SQL:
         msg = f"{name}() is not read: write it with expr()"
         raise Unread(msg)
     texts = [_argument(name, *each) for each in zip(arguments, _kinds(called, arguments), strict=True)]
-    return Sql(f"{name}({', '.join(texts)})")
+    if name in _TURNED:
+        texts.reverse()
+    return Sql(f"{_NAMES.get(name, name)}({', '.join(texts)})")
 
 
 def _kinds(called: Callable[..., Any], arguments: list[Any]) -> list[str]:
@@ -184,8 +197,7 @@ def _argument(name: str, value: Any, kind: str) -> str:
     if value is None:
         msg = f"{name}() with None is not read: write it with expr()"
         raise Unread(msg)
-    is_fraction = isinstance(value, int) and "float" in kind and not isinstance(value, bool)
-    return constant(float(value) if is_fraction else value)
+    return constant(value)
 
 
 def _from_json(value: Any, schema: Any, options: dict[str, Any]) -> Sql:
