@@ -564,6 +564,11 @@ def test_the_command_converts_one_thing(here, capsys):
     assert [*yaml.safe_load(shown.out)["flows"]] == ["t"]
     assert shown.err == "rivermouth.yml:16: spark: rivermouth.yml says it, and the new file does not: copy it\n"
 
+    (here / "orders/t.sql").write_text((here / "view.sql").read_text())
+    (here / "orders/rivermouth.yml").write_text("lake: ./l\npipelines:\n  p: {files: [t.sql], continuous: true}\n")
+    assert invoke(["convert", "orders/"]) == 0
+    assert capsys.readouterr().err == "rivermouth.yml:3: continuous: flows go on with rivermouth run --follow\n"
+
 
 DECODED = {
     "a format": "topics: [t]\n    format: {type: avro, schema: '\"int\"'}\n    compression: gzip",

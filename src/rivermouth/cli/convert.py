@@ -102,7 +102,7 @@ def _pipeline(file: str, flow: str, language: Any, leave_out: tuple[str, ...]) -
 
 
 def _flows(file: str, what: tuple[str, ...], settings: SettingsChoice) -> Converted:
-    from rivermouth.pipelines.convert.conversions import left_in_project, to_flows
+    from rivermouth.pipelines.convert.conversions import left_behind, to_flows
     from rivermouth.pipelines.convert.load import read
 
     is_source = what[0].lower().endswith(SOURCE_FILES)
@@ -116,8 +116,7 @@ def _flows(file: str, what: tuple[str, ...], settings: SettingsChoice) -> Conver
     if not converted.text:
         reasons = "\n  ".join(map(str, converted.no_flows)) or "there is no table"
         raise NothingConverted(files=" ".join(what), reasons=reasons)
-    left = left_in_project(pipeline.project) if pipeline.project.file is not None else ()
-    return replace(converted, differences=(*left, *converted.differences))
+    return replace(converted, differences=(*left_behind(pipeline), *converted.differences))
 
 
 def _say(output: Output, found: Converted, target: str | None) -> None:

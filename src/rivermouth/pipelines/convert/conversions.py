@@ -19,10 +19,15 @@ from rivermouth.project.file.dump import to_yaml
 from rivermouth.project.file.reading import read_mapping
 
 if TYPE_CHECKING:
-    from rivermouth.project.resolved.resolved_project import ResolvedProject
+    from rivermouth.pipelines.running.pipeline import Pipeline as RunPipeline
 
 Language = Literal["python", "sql"]
 SERVERS: Final = "bootstrap.servers"
+_OF_PIPELINES: Final = {
+    "continuous": "flows go on with rivermouth run --follow",
+    "storage": "the state of a flow is in its lake",
+    "event_log": "a flow has no table of events",
+}
 _SECRET_WORDS: Final = ("password", "secret", "jaas", "token", "truststore", "keystore", "credential", "key")
 
 
@@ -123,11 +128,19 @@ class _Flows:
         return {**found, **({"options": kept} if kept else {})}
 
 
-def left_in_project(project: ResolvedProject) -> list[Difference]:
-    """What the project file of a pipeline says of more than its pipelines, which the new file does not say."""
+def left_behind(pipeline: RunPipeline) -> list[Difference]:
+    """What settings of a pipeline and its project file say of more than tables, which the new file does not say."""
+    settings, project = pipeline.settings, pipeline.project
+    found = [
+        Difference(None if settings.at is None else str(settings.at), name, text)
+        for name, text in _OF_PIPELINES.items()
+        if getattr(settings, name)
+    ]
+    if project.file is None:
+        return found
     said = project.spec.model_fields_set - {"name", "lake", "flows", "pipelines"}
     text = f"{project.file} says it, and the new file does not: copy it"
-    return [Difference(f"{project.file}:{project.lines[(name,)]}", name, text) for name in sorted(said)]
+    return found + [Difference(f"{project.file}:{project.lines[(name,)]}", name, text) for name in sorted(said)]
 
 
 def to_flows(pipeline: Pipeline, name: str, lake: str) -> Converted:
