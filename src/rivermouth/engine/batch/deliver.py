@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -9,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from rivermouth import names
 from rivermouth.domain.ledger.ledger import Entry
+from rivermouth.engine.flow.delivery import abandoned_where_it_fails
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.added_rows import added_rows
 from rivermouth.ports.kafka.kafka_source import KafkaSource
@@ -44,17 +47,30 @@ def open_delivery(run: FlowRun) -> None:
         Run twice: as once. The producer of a process before can write no more.
     """
     close_delivery(run)
-    delivery = run.delivery = _opened(run)
+    delivery = _opened(run)
     if delivery is None:
         return
-    text = delivery.newest_entry()
-    if text is None:
-        delivery.begin()
-        delivery.commit(run.entry.to_json())
-        return
-    newest = Entry.from_json(text, table=delivery.ledger_place, version=-1)
-    if newest is not None:
-        _deliver_after(run, delivery, newest.number)
+    with _level(run, delivery):
+        text = delivery.newest_entry()
+        if text is None:
+            delivery.begin()
+            delivery.commit(run.entry.to_json())
+            return
+        newest = Entry.from_json(text, table=delivery.ledger_place, version=-1)
+        if newest is not None:
+            _deliver_after(run, delivery, newest.number)
+
+
+@contextmanager
+def _level(run: FlowRun, delivery: Delivery) -> Iterator[None]:
+    """The flow has a delivery only while all of the table is delivered: the block delivers what is not.
+
+    Where it fails, the flow has none, and the next opening finds what is missing.
+    """
+    run.delivery = None
+    with abandoned_where_it_fails(delivery):
+        yield
+    run.delivery = delivery
 
 
 def _opened(run: FlowRun) -> Delivery | None:
@@ -106,12 +122,14 @@ def deliver(run: FlowRun) -> None:
 
     Guarantees:
         Stopped anywhere: readers of committed records see the rows of an entry once. Those that are missing are
-        delivered when the flow is opened again.
+        delivered before the next batch, or when the flow is opened again.
     """
-    if run.delivery is None:
+    delivery = run.delivery
+    if delivery is None:
         open_delivery(run)
-    else:
-        _deliver(run, run.delivery, run.entry, run.position.version)
+        return
+    with _level(run, delivery):
+        _deliver(run, delivery, run.entry, run.position.version)
 
 
 def _names(places: FlowPlaces, flow: Flow) -> SinkNames:
@@ -138,16 +156,11 @@ def _deliver_after(run: FlowRun, delivery: Delivery, number: int) -> None:
 def _deliver(run: FlowRun, delivery: Delivery, entry: Entry, version: int) -> None:
     run.reached("deliver")
     delivery.begin()
-    try:
-        rows = _rows(run.context, run.flow, entry, version)
-        if rows is not None:
-            delivery.send(rows)
-        run.reached("sent")
-        delivery.commit(entry.to_json())
-    except BaseException:
-        delivery.abandon()
-        run.delivery = None
-        raise
+    rows = _rows(run.context, run.flow, entry, version)
+    if rows is not None:
+        delivery.send(rows)
+    run.reached("sent")
+    delivery.commit(entry.to_json())
     run.reached("delivered")
 
 

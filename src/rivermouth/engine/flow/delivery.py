@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol
+
+from py4j.protocol import Py4JError
+
+from rivermouth.errors import RivermouthError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -32,7 +38,18 @@ class Delivery(Protocol):
         """Commits what was sent, and the text of its ledger entry."""
 
     def abandon(self) -> None:
-        """Takes back what was sent, and closes."""
+        """Takes back what was sent, unless it is decided already, and closes."""
 
     def close(self) -> None:
         """Closes what is open. A batch that is open is not committed."""
+
+
+@contextmanager
+def abandoned_where_it_fails(delivery: Delivery) -> Iterator[None]:
+    """Abandons the delivery where the block fails; told is why it failed, also if the abandoning fails too."""
+    try:
+        yield
+    except BaseException:
+        with suppress(RivermouthError, OSError, Py4JError):
+            delivery.abandon()
+        raise

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.domain.query.query_entry import QueryCounts, QueryEntry
+from rivermouth.engine.flow.delivery import abandoned_where_it_fails
 from rivermouth.engine.query import counted_view
 from rivermouth.engine.query.query_batch import is_known, next_entry, sourced
 from rivermouth.engine.query.query_events import BatchWritten
@@ -60,17 +61,14 @@ class DeliveredBatch:
         counted_view.reset(run.views)
         rows = self._shape(frame)
         context.step("sink")
-        self._delivery.begin()
-        try:
+        with abandoned_where_it_fails(self._delivery):
+            self._delivery.begin()
             sent = self._delivery.send(rows)
             context.step("sink_sent")
             counts = QueryCounts(read=sent, written=sent, late=run.late_rows())
             counts = counted_view.with_views(counts, run.views)
             entry = entry.counted(counts)
             self._delivery.commit(entry.to_json())
-        except BaseException:
-            self._delivery.abandon()
-            raise
         context.step("sink_written")
         run.position = QueryPosition(entry, -1)
         context.files.write(context.places.side_file, entry.to_json())
