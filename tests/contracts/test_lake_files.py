@@ -90,6 +90,16 @@ def test_rename_moves_a_folder_with_all_in_it(place, left):
     assert files.names(f"{folder}/old") == left
 
 
+def test_a_file_that_is_moved_takes_the_place_of_another(place):
+    """A store that moves by a copy may have made the copy, and then have failed."""
+    files, folder = place
+    files.write(f"{folder}/old.json", "new")
+    files.write(f"{folder}/sub/new.json", "old")
+    files.rename(f"{folder}/old.json", f"{folder}/sub/new.json")
+    assert files.read(f"{folder}/sub/new.json") == "new"
+    assert files.read(f"{folder}/old.json") is None
+
+
 def test_the_scheme_decides_which_one_is_used(spark):
     assert isinstance(files_for("/tmp/x", spark), LocalFiles)
     assert isinstance(files_for("file:/tmp/x", spark), LocalFiles)

@@ -85,6 +85,20 @@ def test_ended_between_two_moves_a_batch_is_there_once(spark, tmp_path):
     assert ended_at(Archive(str(tmp_path), "parquet", {}, ("kind",)), rows, 2)
 
 
+def test_a_batch_whose_moves_failed_half_way_is_not_taken_back(spark, tmp_path):
+    rows = spark.createDataFrame(ROWS, "id int, name string, kind string").coalesce(1)
+    archive, files = Archive(str(tmp_path), "parquet", {}, ("kind",)), EndingFiles(3)
+    flow = FileArchive(files, archive, "orders")
+    flow.begin()
+    flow.send(rows)
+    with pytest.raises(Ended):
+        flow.commit("first")
+    files.changes = 99
+    flow.abandon()
+    assert add(files, archive, rows, "first") == 0
+    assert found(archive) == [(1, "a"), (2, "b"), (3, None)]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["parquet", "orc"])
 def test_wherever_it_is_ended_each_batch_is_there_once(spark, tmp_path, kind):

@@ -112,8 +112,12 @@ class FileArchive:
         self._number = number
 
     def abandon(self) -> None:
-        """Removes what was written; nothing of it was seen."""
-        self._files.delete(self._staged)
+        """Removes what was written, and nothing of it was seen; of a batch that is decided nothing is removed.
+
+        The next ``newest_entry`` makes the moves of such a batch.
+        """
+        if PLAN not in self._files.names(self._staged):
+            self._files.delete(self._staged)
 
     def close(self) -> None:
         """Does nothing: no file is open."""

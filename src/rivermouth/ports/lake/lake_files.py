@@ -59,7 +59,7 @@ class LakeFiles(Protocol):
         """Removes a folder that is empty, in one step; nothing happens if it is not, or if there is none."""
 
     def rename(self, source: str, target: str) -> None:
-        """Moves a file or folder, and makes the folders above its new place."""
+        """Moves a file or folder, and makes the folders above its new place; a file takes the place of another."""
 
 
 def is_local(location: str) -> bool:
@@ -241,7 +241,10 @@ class HadoopFiles:
         (file_system, path), (_, new) = self._open(source), self._open(target)
         with _writing(target):
             file_system.mkdirs(new.getParent())
-            is_moved = file_system.rename(path, new)
+            is_moved = _moved(file_system, path, new)
+            if not is_moved and _is_file(file_system, path) and _is_file(file_system, new):
+                file_system.delete(new, False)
+                is_moved = _moved(file_system, path, new)
         if not is_moved:
             raise LakeNotWritable(lake=target, detail="nothing could be moved there")
 
@@ -257,6 +260,20 @@ def _writing(path: str) -> Iterator[None]:
         yield
     except Py4JJavaError as error:
         raise LakeNotWritable(lake=path, detail=first_line(error)) from error
+
+
+def _moved(file_system: Any, path: Any, new: Any) -> bool:
+    """Whether it could be moved; of a file that is in the way some file systems say so by an exception."""
+    try:
+        return bool(file_system.rename(path, new))
+    except Py4JJavaError as error:
+        if error.java_exception.getClass().getName() != "org.apache.hadoop.fs.FileAlreadyExistsException":
+            raise
+        return False
+
+
+def _is_file(file_system: Any, path: Any) -> bool:
+    return bool(file_system.exists(path) and file_system.getFileStatus(path).isFile())
 
 
 def _is_missing(error: Py4JJavaError) -> bool:
