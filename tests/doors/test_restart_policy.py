@@ -5,9 +5,17 @@ from __future__ import annotations
 import pytest
 
 from rivermouth.engine.run.restart_policy import DRAIN_RESTARTS, FIRST_DELAY_S, LONGEST_DELAY_S, RestartPolicy
-from rivermouth.errors import BrokerUnreachable, TopicMissing, TopicRecreated
+from rivermouth.errors import (
+    BrokerUnreachable,
+    SinkFenced,
+    SinkRecordInvalid,
+    SinkUnreachable,
+    TopicMissing,
+    TopicRecreated,
+)
 
 AWAY = BrokerUnreachable(bootstrap_servers="s", timeout_s=1, reason="r", fix="f")
+SINK = {"flow": "f", "sink": "f", "detail": "d"}
 MISSING = TopicMissing(flow="f", topic="t", fix="f")
 RECREATED = TopicRecreated(flow="f", topic="t", found="b", expected="a", stands="{}", held=1, options="")
 UNKNOWN = OSError("the network is down")
@@ -29,6 +37,11 @@ def pause_s(found, error, *, is_open=True, jvm_ended=False, progressed=False):
         ({"was_open": False}, AWAY, {"is_open": False}, None),
         ({"follows": False}, AWAY, {}, None),
         ({}, MISSING, {}, None),
+        # The next opening delivers what the sink did not take. A row that it cannot take is not outlasted.
+        ({}, SinkUnreachable(**SINK), {}, FIRST_DELAY_S),
+        ({}, SinkFenced(**SINK), {}, FIRST_DELAY_S),
+        ({"was_open": False}, SinkUnreachable(**SINK), {"is_open": False}, None),
+        ({}, SinkRecordInvalid(**SINK), {}, None),
         # Data that is gone is recorded by the next opening, where the flow may.
         ({"records_loss": True}, RECREATED, {}, 0.0),
         ({"records_loss": True, "follows": False}, RECREATED, {}, 0.0),

@@ -11,13 +11,14 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 from tests.pipelines.conftest import records
 
+from rivermouth.decoding.jvm.java_objects import java_class
 from rivermouth.domain.kafka.sink_options import read_options
-from rivermouth.errors import RivermouthError
+from rivermouth.errors import RivermouthError, SinkUnreachable
 from rivermouth.pipelines import commands
 from rivermouth.pipelines.running.flows.sinks import names_of
 from rivermouth.pipelines.status import status
 from rivermouth.ports.dev.broker import Broker
-from rivermouth.ports.kafka.kafka_transactions import KafkaTransactions
+from rivermouth.ports.kafka.kafka_transactions import KafkaTransactions, SinkCluster, SinkNames
 
 PIPELINE = """
 from pyspark import pipelines as dp
@@ -183,7 +184,7 @@ def test_topics_are_made_when_asked_and_compared_when_they_are_there(copied, top
     copied.more()
     assert failed(copied) == (
         f"[SINK_TOPIC_MISSING] flow copy: topic '{name}' does not exist, and the broker does not create it; "
-        "the batch was not written\n  at: src/a.py:7\n"
+        "the batch was not written to it\n  at: src/a.py:7\n"
         '  hint: add "topic.partitions": "3" to the options of the sink, and the topic is created'
     )
     made = {"topic.partitions": "2", "topic.cleanup.policy": "compact"}
@@ -208,8 +209,8 @@ def test_a_record_that_kafka_does_not_take_fails_the_batch_and_nothing_is_lost(c
     copied.more()
     assert failed(copied) == (
         "[SINK_RECORD_TOO_LARGE] flow copy: a record is too large for sink copies: The request included a message "
-        "larger than the max message size the server will accept; the batch was not written\n  at: src/a.py:7\n"
-        "  hint: kafka.max.request.size in the options of the sink, and max.message.bytes of the topic"
+        "larger than the max message size the server will accept; the batch was not written to the topic\n  at: "
+        "src/a.py:7\n  hint: kafka.max.request.size in the options of the sink, and max.message.bytes of the topic"
     )
     copied.copy_to(
         None,
@@ -246,12 +247,36 @@ def test_a_broker_that_goes_away_in_the_middle_is_told_and_nothing_is_lost(copie
     detail = said.partition("do not answer: ")[2].partition("; the batch")[0]
     assert detail.startswith("Timed out waiting for a node assignment")
     assert said == (
-        f"[SINK_UNREACHABLE] flow copy: the brokers of sink copies do not answer: {detail}; the batch was not written\n"
-        "  at: src/a.py:7\n  hint: rivermouth run, when the brokers answer again"
+        f"[SINK_UNREACHABLE] flow copy: the brokers of sink copies do not answer: {detail}; the batch was not written "
+        "to the topic\n  at: src/a.py:7\n  hint: rivermouth run, when the brokers answer again"
     )
     with Broker.start(port=port, data_dir=tmp_path / "kafka", heap="256m") as broker:
         assert copied.run()["copies"].error is None
         assert ids(broker, "out") == dict.fromkeys(range(5), 1)
+
+
+def test_what_kafka_says_may_pass_is_told_as_brokers_that_do_not_answer(spark):
+    """A broker that starts again says so in many ways; a flow is tried again for all of them."""
+    options = read_options({"topic": "t", "kafka.bootstrap.servers": "localhost:9092"})
+    cluster = SinkCluster(spark, options, SinkNames.of("copy", "copies", "copy", "place"))
+
+    def told(name):
+        future = spark._jvm.java.util.concurrent.CompletableFuture()
+        future.completeExceptionally(java_class(spark, f"org.apache.kafka.common.errors.{name}Exception")("said."))
+        with pytest.raises(RivermouthError) as caught, cluster.failures():
+            future.join()
+        assert caught.value.facts["detail"] == "said"
+        return caught.value.code
+
+    passing = ("Timeout", "Disconnect", "NotLeaderOrFollower", "CoordinatorLoadInProgress", "KafkaStorage")
+    assert {name: told(name) for name in passing} == dict.fromkeys(passing, "SINK_UNREACHABLE")
+    assert {name: told(name) for name in ("ProducerFenced", "TopicAuthorization")} == {
+        "ProducerFenced": "SINK_FENCED",
+        "TopicAuthorization": "SINK_REFUSED",
+    }
+    away = read_options({"topic": "t", "kafka.bootstrap.servers": "nowhere.invalid:9092"})
+    with pytest.raises(SinkUnreachable, match="No resolvable bootstrap urls given in bootstrap"):
+        SinkCluster(spark, away, cluster.names).ensure_topics(ledger=True)
 
 
 def test_a_second_writer_ends_the_transaction_of_the_first(copied, topic, broker, spark):
@@ -272,9 +297,10 @@ def test_a_second_writer_ends_the_transaction_of_the_first(copied, topic, broker
     found = copied.run(step=step)["copies"].error
     assert str(found).replace(str(copied.folder), "FOLDER") == (
         "[SINK_FENCED] flow copy: its transaction into sink copies was ended: There is a newer producer with the same "
-        "transactionalId which fences the current one; the batch was not written\n  at: src/a.py:7\n"
+        "transactionalId which fences the current one; the batch was not written to the topic\n  at: src/a.py:7\n"
         "  hint: see that no other process runs this flow; where a batch takes longer than "
-        "kafka.transaction.timeout.ms, raise it, or read less in a batch: maxOffsetsPerTrigger"
+        "kafka.transaction.timeout.ms, raise it, or read less in a batch: maxOffsetsPerTrigger, or "
+        "max_offsets in the trigger of a flow"
     )
     copied.copy_to(name, **{"kafka.transaction.timeout.ms": "100000000"})
     refused = failed(copied)
@@ -282,8 +308,8 @@ def test_a_second_writer_ends_the_transaction_of_the_first(copied, topic, broker
     assert own.startswith("rivermouth-shop-copies-copy-")
     assert refused == (
         "[SINK_REFUSED] flow copy: the broker refused sink copies: The transaction timeout is larger than the maximum "
-        "value allowed by the broker (as configured by transaction.max.timeout.ms); the batch was not written\n"
-        f"  at: src/a.py:7\n  hint: see that its user may write the topic, use the transactional id {own}, and "
+        "value allowed by the broker (as configured by transaction.max.timeout.ms); the batch was not written to the "
+        f"topic\n  at: src/a.py:7\n  hint: see that its user may write the topic, use the transactional id {own}, and "
         f"create and read the topic {own}-ledger"
     )
     copied.copy_to(name)

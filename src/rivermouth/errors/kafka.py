@@ -127,7 +127,10 @@ class SinkTopicMissing(RivermouthError):
     """A topic that shall be written does not exist, and the broker does not create it."""
 
     code = "SINK_TOPIC_MISSING"
-    what = "flow {flow}: topic {topic!r} does not exist, and the broker does not create it; the batch was not written"
+    what = (
+        "flow {flow}: topic {topic!r} does not exist, and the broker does not create it; "
+        "the batch was not written to it"
+    )
     hint = "{fix}"
 
 
@@ -143,7 +146,7 @@ class SinkRecordTooLarge(RivermouthError):
     """A record is larger than the producer or the topic allows."""
 
     code = "SINK_RECORD_TOO_LARGE"
-    what = "flow {flow}: a record is too large for sink {sink}: {detail}; the batch was not written"
+    what = "flow {flow}: a record is too large for sink {sink}: {detail}; the batch was not written to the topic"
     hint = "kafka.max.request.size in the options of the sink, and max.message.bytes of the topic"
 
 
@@ -151,7 +154,7 @@ class SinkRecordInvalid(RivermouthError):
     """A row cannot be a record of Kafka."""
 
     code = "SINK_RECORD_INVALID"
-    what = "flow {flow}: a row cannot be a record of sink {sink}: {detail}; the batch was not written"
+    what = "flow {flow}: a row cannot be a record of sink {sink}: {detail}; the batch was not written to the topic"
     hint = "the columns topic, partition and headers need values that Kafka takes"
 
 
@@ -167,7 +170,7 @@ class SinkUnreachable(RivermouthError):
     """The broker stopped answering while a batch was written."""
 
     code = "SINK_UNREACHABLE"
-    what = "flow {flow}: the brokers of sink {sink} do not answer: {detail}; the batch was not written"
+    what = "flow {flow}: the brokers of sink {sink} do not answer: {detail}; the batch was not written to the topic"
     hint = "rivermouth run, when the brokers answer again"
 
 
@@ -175,10 +178,10 @@ class SinkFenced(RivermouthError):
     """The transaction of a batch was ended by somebody else."""
 
     code = "SINK_FENCED"
-    what = "flow {flow}: its transaction into sink {sink} was ended: {detail}; the batch was not written"
+    what = "flow {flow}: its transaction into sink {sink} was ended: {detail}; the batch was not written to the topic"
     hint = (
         "see that no other process runs this flow; where a batch takes longer than kafka.transaction.timeout.ms, "
-        "raise it, or read less in a batch: maxOffsetsPerTrigger"
+        "raise it, or read less in a batch: maxOffsetsPerTrigger, or max_offsets in the trigger of a flow"
     )
 
 
@@ -186,7 +189,7 @@ class SinkRefused(RivermouthError):
     """The broker refused what is needed to write."""
 
     code = "SINK_REFUSED"
-    what = "flow {flow}: the broker refused sink {sink}: {detail}; the batch was not written"
+    what = "flow {flow}: the broker refused sink {sink}: {detail}; the batch was not written to the topic"
     hint = (
         "see that its user may write the topic, use the transactional id {id}, and create and read the topic {ledger}"
     )

@@ -19,6 +19,8 @@ from rivermouth.errors import (
     LookupTooLarge,
     PlaceInvalid,
     RivermouthError,
+    SinkFenced,
+    SinkUnreachable,
     SourceBehind,
     TableShared,
     TablesTooMany,
@@ -42,6 +44,8 @@ PASSING: Final = (
     LookupKeysTwice,
     LookupTableMissing,
     LookupTooLarge,
+    SinkFenced,
+    SinkUnreachable,
     SourceBehind,
     TokenNotMade,
 )

@@ -43,6 +43,9 @@ _FENCED: Final = ("ProducerFencedException", "InvalidProducerEpochException", "F
 _ENDED: Final = ("InvalidTxnStateException", "InvalidPidMappingException", "UnknownProducerIdException")
 _TOO_LARGE: Final = ("RecordTooLargeException", "RecordBatchTooLargeException")
 _MISSING: Final = ("UnknownTopicOrPartitionException", "InvalidTopicException")
+_RETRIABLE: Final = "org.apache.kafka.common.errors.RetriableException"
+_UNRESOLVED: Final = "No resolvable bootstrap urls"
+"""A broker that is away may have no address meanwhile; Kafka calls that a wrong option."""
 _DEEPEST: Final = 10
 _LONGEST_NAME: Final = 200
 """Kafka takes names of topics up to 249 characters."""
@@ -163,14 +166,14 @@ class SinkCluster:
         for _ in range(_DEEPEST):
             name = str(java.getClass().getName())
             if name.startswith(_KAFKA) and name != "org.apache.kafka.common.KafkaException":
-                return self._kafkas(name.rsplit(".", 1)[-1], str(java.getMessage()))
+                return self._kafkas(name.rsplit(".", 1)[-1], str(java.getMessage()), passing=_is_retriable(java))
             if java.getCause() is None:
                 break
             java = java.getCause()
         text = str(first.getMessage() or kind).rstrip(".")
         return self._refused(text) if kind.startswith(_KAFKA) else None
 
-    def _kafkas(self, name: str, text: str) -> RivermouthError:
+    def _kafkas(self, name: str, text: str, *, passing: bool) -> RivermouthError:
         flow, sink = self.names.flow, self.names.sink
         if name == "InvalidRecordException" or (text.startswith("Partition ") and "not present in metadata" in text):
             return SinkRecordInvalid(flow=flow, sink=sink, detail=text.rstrip("."))
@@ -184,7 +187,7 @@ class SinkCluster:
             return SinkRecordTooLarge(flow=flow, sink=sink, detail=text.rstrip("."))
         if name in (*_FENCED, *_ENDED):
             return SinkFenced(flow=flow, sink=sink, detail=text.rstrip("."))
-        if name in ("TimeoutException", "DisconnectException", "NetworkException", "NotEnoughReplicasException"):
+        if passing or _UNRESOLVED in text:
             return SinkUnreachable(flow=flow, sink=sink, detail=text.rstrip("."))
         if name == "ConfigException":
             option = next((each for each in self.options.client if each in text), "an option")
@@ -209,6 +212,16 @@ class SinkCluster:
         return SinkRefused(
             flow=names.flow, sink=names.sink, detail=text, id=names.transactional_id, ledger=names.ledger_topic
         )
+
+
+def _is_retriable(java: Any) -> bool:
+    """Whether Kafka says of an error of its own that it may pass: a broker is away, or starts, or is no leader now."""
+    kind = java.getClass()
+    while kind is not None:
+        if kind.getName() == _RETRIABLE:
+            return True
+        kind = kind.getSuperclass()
+    return False
 
 
 class KafkaTransactions:
