@@ -11,7 +11,7 @@ import pytest
 from delta.tables import DeltaTable
 from pyspark.sql.functions import lit
 from tests.crashes import oracle
-from tests.crashes.deciding import GOOD, NOBODY
+from tests.crashes.deciding import GOOD, NOBODY, decided
 from tests.crashes.scene import RULES, Scene
 
 from rivermouth.domain.ledger.ledger import FORMAT
@@ -218,6 +218,34 @@ def test_a_change_of_data_while_the_flow_runs_stops_it_before_the_next_batch(mak
         f"  hint: RESTORE TABLE delta.`{scene.table}` TO VERSION AS OF 1; or keep the table as it is: "
         f'rivermouth run shop --rewind {scene.topic}-0:{stood} --why "REASON"'
     )
+
+
+@pytest.mark.parametrize("undone", [False, pytest.param(True, marks=LONG)])
+def test_a_change_of_data_while_a_batch_is_written_stops_the_flow_until_that_is_decided(undone, small, spark):
+    table, before = DeltaTable.forPath(spark, str(small.table)), versions(small.table)[-1]
+
+    def disturb(event):
+        if isinstance(event, StepReached) and event.step == "write":
+            table.delete("kafka_offset = 0")
+
+    again, on = (f"rivermouth run shop --rewind {small.topic}-0:{offset} --why" for offset in (2, 4))
+    expected = (
+        f"[LEDGER_VOID] table {small.table}: version {before + 1} (DELETE) changed its data after ledger entry 1; "
+        "the rows of ledger entry 2 were added to it, and nothing was written after that\n"
+        f"  hint: RESTORE TABLE delta.`{small.table}` TO VERSION AS OF {before}, then "
+        f'{again} "REASON"; or keep the table as it is: {on} "REASON"'
+    )
+    assert str(small.drain(spark, disturb).error) == expected
+    assert refused(small, spark) == expected
+    if undone:
+        table.restoreToVersion(before)
+        assert str(small.drain(spark).error).endswith(f'{again} "REASON"')
+    outcome = decided(small, spark, rewind=[f"{small.topic}-0:{2 if undone else 4}"])
+    assert outcome.error is None, str(outcome.error)
+    assert sorted(row["kafka_offset"] for row in oracle.rows_of(small.table)) == ([0, 2] if undone else [2])
+    assert sorted(row["kafka_offset"] for row in oracle.rows_of(small.dead_letters)) == [1, 3]
+    assert small.drain(spark).error is None
+    assert not undone or small.audit().is_clean
 
 
 # --- the log -----------------------------------------------------------------------------------------

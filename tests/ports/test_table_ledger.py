@@ -173,6 +173,41 @@ def test_a_change_between_two_entries_is_noticed_by_the_second(log, ledger):
         ledger.commit_of(fourth, 2)
 
 
+def test_a_change_while_a_batch_was_written_is_noticed_until_it_is_decided(log, ledger):
+    fourth = THIRD.after_batch({"t": {0: (9, 12)}}, Counts(), {})
+    ledger.keep(LedgerPosition(THIRD, 2, Counts()))
+    log.add(operation="OPTIMIZE", changes_data=False).add(operation="DELETE").add(fourth)
+    error = void(ledger.position)
+    assert str(error) == (
+        f"[LEDGER_VOID] table {ledger.location}: version 4 (DELETE) changed its data after ledger entry 2; "
+        "the rows of ledger entry 3 were added to it, and nothing was written after that\n"
+        f"  hint: RESTORE TABLE delta.`{ledger.location}` TO VERSION AS OF 2, then "
+        'rivermouth run f --rewind t-0:9 --why "REASON"; or keep the table as it is: '
+        'rivermouth run f --rewind t-0:12 --why "REASON"'
+    )
+    assert str(void(lambda: ledger.commit_of(fourth, 2))) == str(error)
+    assert narrowed(error, {"u": [0]}).facts["undone"] == {}
+    assert str(narrowed(error, {"t": [0]})) == str(error)
+    assert ledger.position(even_void=True) == LedgerPosition(fourth, 5)
+    decision = replace(fourth, number=4, kind="decision", attempt="d")
+    log.add(decision)
+    assert ledger.position() == LedgerPosition(decision, 6)
+    # What the run itself has completed was looked at.
+    fifth = decision.after_batch({"t": {0: (12, 13)}}, Counts(), {})
+    log.add(fifth).add(operation="DELETE").add(operation="RESTORE", version="7")
+    sixth = fifth.after_batch({"t": {0: (13, 14)}}, Counts(), {})
+    log.add(sixth)
+    assert ledger.position() == LedgerPosition(sixth, 10)
+
+
+def test_what_a_cleaned_log_no_longer_shows_is_not_asked_about(log, ledger):
+    fourth = THIRD.after_batch({"t": {0: (9, 12)}}, Counts(), {})
+    log.add(operation="OPTIMIZE", changes_data=False).add(fourth)
+    for version in range(3):
+        log.cut(version)
+    assert ledger.position() == LedgerPosition(fourth, 4)
+
+
 def test_without_the_log_the_side_file_must_be_of_the_number_that_the_snapshot_knows(log, ledger):
     for version in (0, 1, 2):
         log.cut(version)

@@ -33,12 +33,9 @@ class LedgerVoid(RivermouthError):
     """Someone else changed the table's data after the last entry."""
 
     code = "LEDGER_VOID"
-    what = (
-        "table {table}: version {version} ({operation}) changed its data after ledger entry {entry}; "
-        "nothing was written"
-    )
+    what = "table {table}: version {version} ({operation}) changed its data after ledger entry {entry}; {outcome}"
     hint = (
-        "RESTORE TABLE delta.`{table}` TO VERSION AS OF {last_version}; or keep the table as it is: "
+        "RESTORE TABLE delta.`{table}` TO VERSION AS OF {last_version}{again}; or keep the table as it is: "
         'rivermouth run {flow} {options} --why "REASON"'
     )
 

@@ -121,7 +121,7 @@ def _counts(run: FlowRun, result: LossDecisionResult, wanted: LossDecision) -> C
     ranges = position.entry.unsettled
     if position.counts is not None or not ranges:
         return position.counts or ledger.Counts()
-    if run.void is None:
+    if run.void is None or run.void.facts["whole"]:
         return recount(run, ranges, result.unsettled)
     # What others left of the batch says nothing about it: it has to be read again as a whole.
     kept: Offsets = {}

@@ -77,7 +77,7 @@ class TableLedger:
             even_void: Whatever others did after the entry: the version is then the table's newest.
 
         Raises:
-            LedgerVoid: Someone else changed data after the last entry.
+            LedgerVoid: Someone else changed data after the last entry, or while its batch was written.
             LedgerLost: The snapshot knows of an entry that is nowhere to be found.
             TableForeign: The table has no entry of this flow.
             LedgerTooNew, LedgerUnreadable: The entry cannot be read.
@@ -91,6 +91,8 @@ class TableLedger:
             entry = self._entry(commit)
             if entry is not None:
                 position = self._judged(LedgerPosition(entry, version), side, [] if even_void else foreign)
+                if not even_void and (side is None or side.entry.attempt != entry.attempt):
+                    self._check_before(entry, version)
                 return replace(position, version=foreign[0].version) if even_void and foreign else position
             foreign.append(commit)
         return self._without_log(side, foreign, transactions, even_void=even_void)
@@ -119,7 +121,9 @@ class TableLedger:
         for commit in self._commits_after(after_version):
             found = self._entry(commit)
             if found is not None and found.attempt == entry.attempt:
-                self._check_foreign(foreign, replace(entry, number=entry.number - 1), after_version)
+                if foreign:
+                    before = self._entry_of(after_version) or replace(entry, number=entry.number - 1, next_offsets={})
+                    self._check_foreign(foreign, before, after_version, behind=entry)
                 return commit
             foreign.append(commit)
         return None
@@ -143,7 +147,27 @@ class TableLedger:
         while (commit := delta_table.read_commit(self._files, self.location, version := version + 1)) is not None:
             yield commit
 
-    def _check_foreign(self, commits: list[delta_table.Commit], entry: Entry, last_version: int) -> None:
+    def _check_before(self, entry: Entry, version: int) -> None:
+        """Checks what lies between the newest entry and the one before, where no run has come to its end since.
+
+        An append does not fail for what others commit meanwhile. What a decision follows was decided by it.
+        """
+        if entry.kind in ("create", "decision"):
+            return
+        foreign: list[delta_table.Commit] = []
+        for each in range(version - 1, -1, -1):
+            commit = delta_table.read_commit(self._files, self.location, each)
+            before = None if commit is None else self._entry(commit)
+            if before is not None:
+                self._check_foreign(foreign[::-1], before, each, behind=entry)
+            if commit is None or before is not None:
+                return
+            foreign.append(commit)
+
+    def _check_foreign(
+        self, commits: list[delta_table.Commit], entry: Entry, last_version: int, *, behind: Entry | None = None
+    ) -> None:
+        """Checks that these commits after an entry changed no data; ``behind`` is the entry after them, if there is."""
         # Restored to what the last entry left, the table is as if nothing had been done to it.
         healed = max((commit.version for commit in commits if commit.restored_version == last_version), default=-1)
         for commit in commits:
@@ -155,20 +179,14 @@ class TableLedger:
                     operation=commit.operation,
                     entry=entry.number,
                     last_version=last_version,
-                    **self._keeping(commits, entry),
+                    **self._keeping(commits, behind or entry),
+                    **_undoing(self._flow, entry, behind),
                 )
 
     def _keeping(self, commits: list[delta_table.Commit], entry: Entry) -> dict[str, Any]:
         """How the table could be kept as it is: ``moved`` is where a restored one goes on, ``options`` says it."""
         restored = next((commit for commit in reversed(commits) if commit.operation == "RESTORE"), None)
-        then = entry if restored is None else self._entry_of(restored.version)
-        moved: Offsets = {}
-        for topic, partition, offset in flat_offsets(entry.next_offsets):
-            same = then is not None and then.begun.get((topic, partition)) == entry.begun.get((topic, partition))
-            # Where it is not known what the table still has of this epoch, the whole epoch counts as removed.
-            before = then.next_offsets.get(topic, {}).get(partition, EARLIEST) if then and same else EARLIEST
-            if before != offset:
-                moved.setdefault(topic, {})[partition] = before
+        moved = _moved(entry if restored is None else self._entry_of(restored.version), entry)
         return {"moved": moved, "stands": entry.next_offsets, "options": _options(moved, entry.next_offsets)}
 
     def _entry_of(self, version: int) -> Entry | None:
@@ -255,12 +273,42 @@ class TableLedger:
 def narrowed(error: LedgerVoid, reads: Mapping[str, Collection[int]]) -> LedgerVoid:
     """The same, about what the flow reads: of what it reads no more nothing can be decided, and nothing has to be."""
     facts: dict[str, Any] = error.facts
-    moved, stands = (
+    moved, stands, undone = (
         {t: {p: parts[p] for p in parts if p in reads[t]} for t, parts in facts[name].items() if t in reads}
-        for name in ("moved", "stands")
+        for name in ("moved", "stands", "undone")
     )
-    moved = {topic: parts for topic, parts in moved.items() if parts}
-    return LedgerVoid(**{**facts, "moved": moved, "options": _options(moved, stands)})
+    moved, undone = ({topic: parts for topic, parts in each.items() if parts} for each in (moved, undone))
+    again = _again(facts["flow"], undone, stands) if facts["again"] else ""
+    return LedgerVoid(**{**facts, "moved": moved, "options": _options(moved, stands), "undone": undone, "again": again})
+
+
+def _moved(then: Entry | None, entry: Entry) -> Offsets:
+    """From where a table that has the rows of ``then`` would read again what that of ``entry`` has."""
+    moved: Offsets = {}
+    for topic, partition, offset in flat_offsets(entry.next_offsets):
+        same = then is not None and then.begun.get((topic, partition)) == entry.begun.get((topic, partition))
+        # Where it is not known what the table still has of this epoch, the whole epoch counts as removed.
+        before = then.next_offsets.get(topic, {}).get(partition, EARLIEST) if then and same else EARLIEST
+        if before != offset:
+            moved.setdefault(topic, {})[partition] = before
+    return moved
+
+
+def _undoing(flow: str, entry: Entry, behind: Entry | None) -> dict[str, Any]:
+    """What was written, and how the flow goes on when the table is restored to ``entry``: the rows behind go too."""
+    if behind is None:
+        return {"outcome": "nothing was written", "undone": {}, "again": "", "whole": False}
+    undone = _moved(entry, behind)
+    return {
+        "outcome": f"the rows of ledger entry {behind.number} were added to it, and nothing was written after that",
+        "undone": undone,
+        "again": _again(flow, undone, behind.next_offsets),
+        "whole": True,
+    }
+
+
+def _again(flow: str, undone: Offsets, stands: Offsets) -> str:
+    return f', then rivermouth run {flow} {_options(undone, stands)} --why "REASON"'
 
 
 def _options(moved: Offsets, stands: Offsets) -> str:
