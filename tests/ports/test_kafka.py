@@ -255,6 +255,21 @@ def test_offsets_at_a_time(kafka, broker, make):
     assert kafka.offsets_at(topics, -5) == {name: {0: 0, 1: 0}}
 
 
+@pytest.mark.parametrize("request_", ["first_at", "end_offsets"])
+def test_a_record_that_arrives_between_two_requests_is_behind_the_start(request_, broker, make, monkeypatch):
+    name = make()
+    asked = getattr(Kafka, request_)
+
+    def ask_and_send(self, topics, *rest):
+        found = asked(self, topics, *rest)
+        send(broker, name, 1)
+        return found
+
+    monkeypatch.setattr(Kafka, request_, ask_and_send)
+    with Kafka(broker.bootstrap_servers) as kafka:
+        assert starting(kafka, name, "2001-01-01T00:00:00Z") == {name: {0: 0}}
+
+
 def test_a_topic_made_just_now_is_waited_for(kafka, admin, make):
     found = []
     for _ in range(5):

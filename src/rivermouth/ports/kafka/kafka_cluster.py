@@ -183,14 +183,14 @@ class Kafka:
     def offsets_at(self, topics: Mapping[str, Topic], timestamp_ms: int) -> Offsets:
         """The first offset at or after ``timestamp_ms``, of each partition; its end if there is none.
 
+        A record that arrives meanwhile is behind the offset: the ends are asked for first.
+
         Raises:
             BrokerUnreachable: No answer in time.
             KafkaRefused: The broker refuses the request of this client.
         """
-        found = self.first_at(topics, timestamp_ms)
-        if all(partition in found[name] for name, topic in topics.items() for partition in topic.partitions):
-            return found
-        return completed(found, self.end_offsets(topics))
+        ends = self.end_offsets(topics)
+        return completed(self.first_at(topics, timestamp_ms), ends)
 
     def first_at(self, topics: Mapping[str, Topic], timestamp_ms: int) -> Offsets:
         """As ``offsets_at``, of those partitions that have such an offset."""
