@@ -10,6 +10,7 @@ from tests.crashes import oracle
 from tests.crashes.deciding import GOOD
 from tests.crashes.delivering import STATES, end_at_each_step
 from tests.crashes.scene import Scene
+from tests.crashes.test_ledger import clean_log
 
 from rivermouth.engine.batch import deliver
 from rivermouth.engine.events import StepReached
@@ -78,3 +79,28 @@ def test_where_the_disk_of_the_archive_fails_each_row_is_there_once_all_the_same
     listed = [f"{place}/{each}" for each in listed_files(LocalFiles(), place)]
     there = ds.dataset(listed, format="parquet").to_table().column("kafka_offset").to_pylist()
     assert sorted(there) == sorted(row["kafka_offset"] for row in oracle.rows_of(scene.table)) == [*range(6)]
+
+
+def test_a_sink_that_comes_back_after_the_log_was_cleaned_is_not_filled_with_a_hole(broker, spark, tmp_path):
+    archive = {"type": "files", "format": "parquet", "path": "archive/shop"}
+    scene = Scene.make(broker, tmp_path, partitions=1, trigger={"max_offsets": 1})
+
+    def carry(sink, *records):
+        scene.options["sink"] = sink
+        scene.send(*records)
+        return scene.drain(spark).error
+
+    assert carry(archive, GOOD) is None
+    assert carry("append", GOOD, GOOD) is None
+    clean_log(spark, scene.table)
+    expected = (
+        "[DELIVERY_GAP] flow shop: its sink files has the rows up to ledger entry 1, and the log of table "
+        f"{scene.table} no longer holds the commits of entries 2 to 3; nothing was written to the sink\n"
+        "  hint: write another path into the sink: its archive gets the rows of later commits"
+    )
+    assert str(carry(archive)) == expected
+    assert carry("append", GOOD) is None
+    assert str(carry(archive)) == expected
+    assert carry(archive | {"path": "archive/new"}, GOOD) is None
+    assert len(listed_files(LocalFiles(), f"{scene.folder}/lake/archive/new")) == 1
+    assert scene.audit().is_clean

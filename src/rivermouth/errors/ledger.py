@@ -51,6 +51,17 @@ class LedgerGap(RivermouthError):
     hint = "rivermouth run {flow}"
 
 
+class DeliveryGap(RivermouthError):
+    """A sink lacks rows of the table, and the log no longer says which ones."""
+
+    code = "DELIVERY_GAP"
+    what = (
+        "flow {flow}: its sink {sink} has the rows up to ledger entry {delivered}, and the log of table {table} no "
+        "longer holds the commits of entries {first} to {last}; nothing was written to the sink"
+    )
+    hint = "{fix}"
+
+
 class OffsetsExpired(RivermouthError):
     """Kafka, or the table in its place, does not hold offsets that the ledger expects."""
 

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from rivermouth import names
 from rivermouth.domain.ledger.ledger import Entry
 from rivermouth.engine.flow.delivery import abandoned_where_it_fails
+from rivermouth.errors import DeliveryGap
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.added_rows import added_rows
 from rivermouth.ports.kafka.kafka_source import KafkaSource
@@ -139,7 +140,11 @@ def _names(places: FlowPlaces, flow: Flow) -> SinkNames:
 
 
 def _deliver_after(run: FlowRun, delivery: Delivery, number: int) -> None:
-    """Delivers the entries behind one, the oldest first."""
+    """Delivers the entries behind one, the oldest first.
+
+    Raises:
+        DeliveryGap: The log was cleaned since the sink got rows.
+    """
     missing: list[tuple[Entry, int]] = []
     for version in reversed(delta_table.commit_versions(run.files, run.places.table)):
         commit = delta_table.read_commit(run.files, run.places.table, version)
@@ -149,8 +154,28 @@ def _deliver_after(run: FlowRun, delivery: Delivery, number: int) -> None:
             break
         if entry is not None:
             missing.append((entry, version))
+    _check_whole(run, delivery, number, missing[-1][0].number if missing else run.entry.number + 1)
     for entry, version in reversed(missing):
         _deliver(run, delivery, entry, version)
+
+
+def _check_whole(run: FlowRun, delivery: Delivery, delivered: int, oldest: int) -> None:
+    """Checks that the oldest entry that can be delivered is the one behind that which was."""
+    if oldest <= delivered + 1:
+        return
+    kind, fix = "files", "write another path into the sink: its archive gets the rows of later commits"
+    if isinstance(run.sink, KafkaSink):
+        kind = "kafka"
+        fix = f"kafka-topics.sh --delete --topic {delivery.ledger_place}, and the topic gets the rows of later commits"
+    raise DeliveryGap(
+        flow=run.flow.name,
+        sink=kind,
+        table=run.places.table,
+        delivered=delivered,
+        first=delivered + 1,
+        last=oldest - 1,
+        fix=fix,
+    )
 
 
 def _deliver(run: FlowRun, delivery: Delivery, entry: Entry, version: int) -> None:
