@@ -351,6 +351,13 @@ UNKNOWN = [
         "rivermouth run --param y=...",
     ),
     (lambda: read_sql("USE CATALOG :c", AT), ":c", "1:14", "rivermouth run --param c=..."),
+    (
+        lambda: read_sql("CREATE VIEW IDENTIFIER('a' ||\n '${c}') AS SELECT 1", AT),
+        "${c}",
+        "2:2",
+        "rivermouth run --param c=...",
+    ),
+    (lambda: read_sql("USE SCHEMA IDENTIFIER('a' || :c)", AT), ":c", "1:30", "rivermouth run --param c=..."),
     (lambda: rewrite("SELECT *\nFROM ${catalogue}.s.t"), "${catalogue}", "2:6", "did you mean ${catalog}?"),
     (lambda: rewrite("SELECT :y"), ":y", "1:8", "rivermouth run --param y=..."),
     (lambda: rewrite("SELECT * FROM read_files(:y)"), ":y", "1:26", "rivermouth run --param y=..."),

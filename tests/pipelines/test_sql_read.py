@@ -86,6 +86,8 @@ NAMES = [
     ("`${catalog}`.silver.orders", "main.silver.orders"),
     ("IDENTIFIER('silver' || '.' || :name)", "silver.orders"),
     ("IDENTIFIER(:name)", "orders"),
+    ("IDENTIFIER('${schema}.' || :name)", "silver.orders"),
+    ("IDENTIFIER(/* ${ */ '${quoted}.${name}_' || ${part})", "`my.catalog`.silver.orders_dev"),
     ("bestellungen_größe", "bestellungen_größe"),
     ("${target}.orders", "main.silver.orders"),
     ("${target}", "main.silver"),
@@ -96,7 +98,7 @@ NAMES = [
 @pytest.mark.parametrize(("written", "name"), NAMES)
 def test_every_name(written, name):
     conf = {"catalog": "main", "schema": "silver", "env": "dev", "name": "orders", "target": "main.silver"}
-    conf["quoted"] = "`my.catalog`.silver"
+    conf |= {"quoted": "`my.catalog`.silver", "part": "'dev'"}
     assert dataset(f"CREATE STREAMING TABLE {written}", **conf).name == name
 
 
@@ -493,6 +495,7 @@ USES = [
     ("USE CATALOG :catalog; USE SCHEMA IDENTIFIER(:schema);", "main.silver.t", ("main", "silver")),
     ("USE CATALOG 'main'; USE IDENTIFIER('a.b');", "a.b.t", ("a", "b")),
     ("USE ${both};", "main.silver.t", ("main", "silver")),
+    ("USE CATALOG IDENTIFIER('${catalog}'); USE SCHEMA IDENTIFIER('${schema}');", "main.silver.t", ("main", "silver")),
 ]
 
 
@@ -508,6 +511,17 @@ def test_use_chooses_where_names_are(uses, name, place):
     assert [each.name for each in found.datasets] == [name, "v", "LIVE.u"]
     assert (found.flows[0].name, found.flows[0].target) == ("f", name)
     assert found.datasets[0].query.use == Use(*place)
+
+
+def test_a_target_can_be_named_by_identifier():
+    found = read(
+        """
+        CREATE FLOW IDENTIFIER('f_${env}') AS INSERT INTO IDENTIFIER('${env}.t') BY NAME SELECT 1;
+        CREATE FLOW g AS AUTO CDC INTO IDENTIFIER('${env}.t') FROM STREAM(x) KEYS (id) SEQUENCE BY IDENTIFIER('${env}')
+        """,
+        env="dev",
+    )
+    assert [(each.name, each.target) for each in found.flows] == [("f_dev", "dev.t"), ("g", "dev.t")]
 
 
 def test_a_name_of_two_parts_is_in_the_catalog():

@@ -182,10 +182,14 @@ class Cursor:
         return parameter(token.text, self.params, f":{token.text}", at)
 
     def _identifier(self) -> tuple[str, ...]:
-        close = closing(self.found, self.i + 1)
+        start, close = self.i + 2, closing(self.found, self.i + 1)
         read = Expressions(self.text, self.at, self.found, self.params)
-        name = read.plain(self.i + 2, close, "the argument of IDENTIFIER")
         self.i = close + 1
+        if "${" in self.raw(start, close):
+            text, at = self.filled(start, close, has_markers=False), line_of(self.text, self.found[start].start, self.at)
+            if found := tokens(text, at):
+                read, start, close = Expressions(text, at, found, self.params), 0, len(found)
+        name = read.plain(start, close, "the argument of IDENTIFIER")
         return tuple(each.value for each in tokens(name, self.at) if each.text != ".")
 
     def string(self) -> str:
