@@ -13,6 +13,8 @@ from rivermouth.pipelines.python.registry import Registry
 from rivermouth.pipelines.spec import AutoCdc, Expectation, SourceLine, SqlQuery
 from rivermouth.pipelines.sql.definitions.columns import columns_of
 from rivermouth.pipelines.sql.definitions.read import read_sql
+from rivermouth.pipelines.sql.rewrite import Replacements, rewritten
+from rivermouth.pipelines.sql.tokens import quoted_string
 
 AT = SourceLine("silver.sql", 1)
 
@@ -471,6 +473,33 @@ def test_a_setting_is_a_parameter_of_what_follows():
         "SELECT '${source}'",
         {"source": "/landing"},
     )
+
+
+SET_VALUES = [
+    ("'2026-01-01'", "2026-01-01"),
+    ('"it\'s"', "it's"),
+    (r"'it\'s'", "it's"),
+    ("r'a\\d'", "a\\d"),
+    ("'a' || 'b'", "'a' || 'b'"),
+    ("'a", "'a"),
+    ("it's", "it's"),
+    ("dev", "dev"),
+    ("5", "5"),
+    ("${quoted}", "given"),
+]
+
+
+@pytest.mark.parametrize(("written", "value"), SET_VALUES)
+def test_a_string_that_set_wrote_is_a_value_without_its_quotes(written, value):
+    head = "CREATE MATERIALIZED VIEW v COMMENT :x"
+    found = read(f"SET x = {written}\n;{head} AS SELECT :x FROM read_files(:x)", quoted="'given'", y="'y'")
+    table, conf = found.datasets[0], found.datasets[0].query.conf
+    assert table.comment == value
+    names = Replacements(lambda _: None, lambda call: quoted_string(call.positional(str)[0]), str)
+    text = rewritten(table.query.text, names, params=conf).text
+    assert text == f"SELECT {quoted_string(value)} FROM {quoted_string(value)}"
+    assert conf["x"] == written.replace("${quoted}", "'given'")
+    assert rewritten("SELECT :y", names, params=conf).text == r"SELECT '\'y\''"
 
 
 def test_statements_that_only_show_are_noted():

@@ -9,7 +9,7 @@ from typing import Final
 
 from rivermouth.errors.pipeline_sql import SqlNotConstant
 from rivermouth.pipelines.spec import SourceLine
-from rivermouth.pipelines.sql.parameters import is_marker, parameter
+from rivermouth.pipelines.sql.parameters import is_marker, value_of
 from rivermouth.pipelines.sql.tokens import Token, place
 
 _NUMBER: Final = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?:[LSYFDlsyfd]|BD|bd)?")
@@ -122,7 +122,7 @@ class Expressions:
         if is_marker(self.found, i) and i + 1 < end:
             name = self.found[i + 1].text
             at = place(self.text, token.start, self.at)
-            return Constant((parameter(name, self.params, f":{name}", at),)), i + 2
+            return Constant((value_of(name, self.params, at),)), i + 2
         if token.word == "NULL":
             return Constant((), is_null=True), i + 1
         if token.word in _WORDS:

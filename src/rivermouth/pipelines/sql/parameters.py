@@ -10,7 +10,7 @@ from typing import Final
 from rivermouth.errors.pipeline_sql import SqlParameterUnknown
 from rivermouth.pipelines.spec import SourceLine
 from rivermouth.pipelines.sql.edits import Edit, edited
-from rivermouth.pipelines.sql.tokens import VARIABLE, Token, place, quoted_string, tokens
+from rivermouth.pipelines.sql.tokens import VARIABLE, Token, place, quoted_string, string_value, tokens
 
 _PREFIXES: Final = re.compile(r"(?:spark|sparkconf|hivevar|hiveconf):")
 _BEFORE_VALUE: Final = frozenset(
@@ -56,6 +56,12 @@ _BEFORE_VALUE: Final = frozenset(
         "FILTER",
     ]
 )
+
+
+class SqlText(str):
+    """The value of a parameter as ``SET`` has it: SQL, which is a string where it is in quotes."""
+
+    __slots__ = ()
 
 
 def with_variables(
@@ -118,6 +124,17 @@ def parameter(name: str, params: Mapping[str, str], written: str, at: str) -> st
     raise SqlParameterUnknown(at=at, parameter=written, fix=fix)
 
 
+def value_of(name: str, params: Mapping[str, str], at: str) -> str:
+    """The value of ``:name``. A string that ``SET`` wrote is without its quotes.
+
+    Raises:
+        SqlParameterUnknown: It has none.
+    """
+    value = parameter(name, params, f":{name}", at)
+    said = string_value(value) if isinstance(value, SqlText) else None
+    return str(value) if said is None else said
+
+
 def markers(text: str, found: list[Token], params: Mapping[str, str], at: SourceLine) -> list[Edit]:
     """The changes that put the value of each ``:name`` in its place, as a string.
 
@@ -134,7 +151,7 @@ def markers(text: str, found: list[Token], params: Mapping[str, str], at: Source
     for i, token in enumerate(found):
         if is_marker(found, i):
             name = found[i + 1].text
-            value = parameter(name, params, f":{name}", place(text, token.start, at))
+            value = value_of(name, params, place(text, token.start, at))
             result.append((token.start, found[i + 1].end, quoted_string(value)))
     return result
 

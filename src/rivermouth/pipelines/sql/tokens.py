@@ -89,6 +89,13 @@ def _unescaped(found: re.Match[str]) -> str:
     return chr(int(code[1:], 16)) if code[0] in "uU" else chr(int(code, 8))
 
 
+def string_value(text: str) -> str | None:
+    """What a text says that is the literal of a string; None where it is something else."""
+    found = _TOKEN.fullmatch(text)
+    token = Token(cast("TokenKind", found.lastgroup), text, 0, len(text)) if found else None
+    return token.value if token is not None and token.is_string else None
+
+
 def quoted_string(value: str) -> str:
     """The literal of a string."""
     escaped = value.replace("\\", "\\\\").replace("'", "\\'")

@@ -12,7 +12,7 @@ from rivermouth.errors.pipeline_sql import SqlInvalid, SqlNotSupported
 from rivermouth.pipelines.spec import SourceLine
 from rivermouth.pipelines.sql.constants import Expressions, closing
 from rivermouth.pipelines.sql.edits import edited
-from rivermouth.pipelines.sql.parameters import is_marker, markers, parameter, variables, with_variables
+from rivermouth.pipelines.sql.parameters import is_marker, markers, value_of, variables, with_variables
 from rivermouth.pipelines.sql.tokens import Token, line_of, place, quoted_name, tokens
 
 MODIFIERS: Final = frozenset(
@@ -179,7 +179,7 @@ class Cursor:
         token = self.token(1)
         at = place(self.text, token.start, self.at)
         self.i += 2
-        return parameter(token.text, self.params, f":{token.text}", at)
+        return value_of(token.text, self.params, at)
 
     def _identifier(self) -> tuple[str, ...]:
         start, close = self.i + 2, closing(self.found, self.i + 1)

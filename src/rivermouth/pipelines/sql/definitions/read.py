@@ -26,7 +26,7 @@ from rivermouth.pipelines.sql.definitions.cursor import MODIFIERS, NOUNS, Cursor
 from rivermouth.pipelines.sql.definitions.datasets import Head, begins_query, read_head, read_properties
 from rivermouth.pipelines.sql.definitions.sql_session import SqlSession
 from rivermouth.pipelines.sql.definitions.statements import Statement, statements
-from rivermouth.pipelines.sql.parameters import with_variables
+from rivermouth.pipelines.sql.parameters import SqlText, with_variables
 from rivermouth.pipelines.sql.tokens import line_of, place
 
 _STATEMENTS: Final = ("CREATE", "APPLY", "SET", "USE")
@@ -136,10 +136,10 @@ def _set(file: _File, cursor: Cursor, statement: Statement) -> None:
         cursor.note("SET without a value changes nothing", line)
         return
     key, value = found[1].strip("`"), with_variables(found[2], file.session.conf, line)
-    # A setting has no quotes; a parameter keeps them, because its text is put into the query as it is.
+    # A setting has no quotes; a parameter keeps them, because ${name} puts its text into the query as it is.
     is_setting = key.startswith(("spark.", "pipelines."))
     is_quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\"`"
-    file.session.conf[key] = value[1:-1] if is_setting and is_quoted else value
+    file.session.conf[key] = value[1:-1] if is_setting and is_quoted else SqlText(value)
 
 
 def _use(file: _File, cursor: Cursor) -> None:
