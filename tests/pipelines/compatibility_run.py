@@ -453,12 +453,13 @@ RUN: tuple[Item, ...] = (
     ),
     Item(
         "D",
-        "`%run` of another notebook: its names and its datasets",
-        "# Databricks notebook source\n# MAGIC %run ../setup/shared\n# COMMAND ----------\nimport dlt\n@dlt.table\n"
+        '`%run` of another notebook: its names, its datasets, and values of its widgets (`$name="value"`)',
+        '# Databricks notebook source\n# MAGIC %run ../setup/shared $given="7"\n# COMMAND ----------\nimport dlt\n@dlt.table\n'
         "def r64():\n    return spark.range(1).selectExpr(f'{GIVEN} AS n')\n",
         {"r64": ("n", [(7,)]), "r65": ("n", [(8,)])},
         files={
-            "setup/shared.py": "# Databricks notebook source\nimport dlt\nGIVEN = 7\n@dlt.table\n"
+            "setup/shared.py": "# Databricks notebook source\nimport dlt\n"
+            "dbutils.widgets.text('given', '6')\nGIVEN = int(dbutils.widgets.get('given'))\n@dlt.table\n"
             "def r65():\n    return spark.range(1).selectExpr(f'{GIVEN + 1} AS n')\n"
         },
     ),

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import sys
 import traceback
 
 import pytest
 
 from rivermouth.errors import NotebookInvalid
 from rivermouth.pipelines.notebooks import Cell, cells, missing, pip_requirements, run_target
+from rivermouth.pipelines.python.dbutils import DbUtils
+from rivermouth.pipelines.python.files import Evaluation
+from rivermouth.pipelines.python.registry import Registry
 from rivermouth.pipelines.spec import SourceLine
 
 PY = "# Databricks notebook source\n"
@@ -185,6 +189,117 @@ def test_a_traceback_shows_the_line_of_the_file(tmp_path):
         traceback.extract_tb(raised.value.__traceback__)[-1].lineno
         == text.split("\n").index("# MAGIC raise ValueError('here')") + 1
     )
+
+
+RUNS = [
+    ('%run ./a $env="prod"', "./a", {"env": "prod"}),
+    ("%run './a b' $env='it \"is\"' $n = 1 $x=", None, {}),
+    ("%run './a b' $env='it \"is\"'  $n = 1", "./a b", {"env": 'it "is"', "n": "1"}),
+    ('%run ./a $a.b="" $c="$d"', "./a", {"a.b": "", "c": "$d"}),
+    ("%run ./a", "./a", {}),
+    ("%run ./a $env", None, {}),
+    ("%run ./a $env=a b", None, {}),
+]
+
+
+@pytest.mark.parametrize(("line", "path", "arguments"), RUNS)
+@pytest.mark.parametrize("more", ["", "\n# MAGIC x = 1"])
+def test_the_arguments_of_run(tmp_path, line, path, arguments, more):
+    text = f"{PY}# MAGIC {line}{more}\n"
+    if path is None:
+        with pytest.raises(NotebookInvalid) as raised:
+            read(tmp_path, "a.py", text)
+        meant = "./a b" if "./a b" in line else "./a"
+        assert str(raised.value) == (
+            f"[NOTEBOOK_INVALID] a.py: %run: the arguments behind {meant} cannot be read; nothing was run\n"
+            '  at: a.py:2\n  hint: write $name="value" for each of them'
+        )
+    else:
+        found = next(each for each in read(tmp_path, "a.py", text) if each.language == "run")
+        assert (found.text, found.arguments) == (path, arguments)
+
+
+SETUP = (
+    PY
+    + """\
+dbutils.widgets.text("env", "dev")
+dbutils.widgets.text("size", "small")
+SETUP = [dbutils.widgets.get(each) for each in ("env", "size", "given")], getArgument("env"), dbutils.widgets.getAll()
+def later():
+    return dbutils.widgets.get("env"), dbutils.widgets.get("other")
+# COMMAND ----------
+# MAGIC %sql CREATE TEMPORARY VIEW of_setup COMMENT :env AS SELECT '${other}'
+"""
+)
+MAIN = (
+    PY
+    + """\
+dbutils.widgets.text("size", "big")
+# COMMAND ----------
+# MAGIC %run ./setup $env="prod" $other=2 $given=3
+# COMMAND ----------
+FOUND.append((SETUP, later(), dbutils.widgets.get("size"), dbutils.widgets.get("given")))
+# COMMAND ----------
+# MAGIC %run ./setup
+# COMMAND ----------
+FOUND.append((SETUP[0][0], dbutils.widgets.get("size")))
+# COMMAND ----------
+# MAGIC %sql CREATE TEMPORARY VIEW of_main COMMENT :other AS SELECT 1
+"""
+)
+
+
+def test_the_arguments_of_run_are_values_of_widgets_of_the_notebook_that_is_run(tmp_path):
+    found, dbutils = [], DbUtils(lambda: None, {}, {"given": "1", "other": "1"})
+    names = {"dbutils": dbutils, "getArgument": dbutils.widgets.getArgument, "FOUND": found}
+    (tmp_path / "setup.py").write_text(SETUP)
+    (tmp_path / "main.py").write_text(MAIN)
+    evaluated = Evaluation(tmp_path, names, {"env": "none", "other": "1"}, Registry(tmp_path))
+    definitions = evaluated.evaluate([tmp_path / "main.py"])
+    shown = {"env": "prod", "size": "small", "other": "2", "given": "3"}
+    assert found == [
+        ((["prod", "small", "3"], "prod", shown), ("prod", "1"), "big", "1"),
+        ("dev", "big"),
+    ]
+    assert [(each.name, each.comment, each.query.conf["other"]) for each in definitions.datasets] == [
+        ("of_setup", "prod", "2"),
+        ("of_setup", "none", "1"),
+        ("of_main", "1", "1"),
+    ]
+
+
+FIRST = """\
+import databricks_names
+dbutils.widgets.text("env", "a")
+databricks_names.widgets.text("shared", "s")
+FUNCTIONS.append(lambda: (dbutils.widgets.get("env"), getArgument("shared"), getArgument("gone", "none")))
+dbutils.widgets.text("gone", "x")
+dbutils.widgets.remove("gone")
+"""
+SECOND = """\
+dbutils.widgets.text("env", "b")
+dbutils.widgets.text("shared", "b")
+FUNCTIONS.append(lambda: (getArgument("env"), sorted(dbutils.widgets.getAll())))
+FUNCTIONS.append(lambda: databricks_names.widgets.get("env"))
+import databricks_names
+"""
+THIRD = """\
+dbutils.widgets.text("env", "c")
+dbutils.widgets.removeAll()
+"""
+
+
+def test_widgets_belong_to_a_file(tmp_path, monkeypatch):
+    functions, dbutils = [], DbUtils(lambda: None, {}, {})
+    names = {"dbutils": dbutils, "getArgument": dbutils.widgets.getArgument, "FUNCTIONS": functions}
+    monkeypatch.setitem(sys.modules, "databricks_names", dbutils)
+    files = [tmp_path / name for name in ("a.py", "b.py", "c.py")]
+    for file, text in zip(files, (FIRST, SECOND, THIRD), strict=True):
+        file.write_text(text)
+    Evaluation(tmp_path, names, {}, Registry(tmp_path)).evaluate(files[:2])
+    assert [each() for each in functions] == [("a", "b", "none"), ("b", ["env", "shared"]), "b"]
+    Evaluation(tmp_path, names, {}, Registry(tmp_path)).evaluate(files[2:])
+    assert [each() for each in functions[:2]] == [("a", "b", "none"), ("b", ["env", "shared"])]
 
 
 def test_what_run_means(tmp_path):

@@ -7,8 +7,8 @@ import json
 import os
 import re
 import warnings
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -42,7 +42,8 @@ _MAGIC: Final = re.compile(r"\s*%%?([A-Za-z][\w-]*)(?:[ \t]+(.*))?$")
 _LINE_MAGIC: Final = re.compile(r"\s*(?:%%?[A-Za-z]|!)")
 _PIP: Final = re.compile(r"\s*(?:[%!]{0,2}(?:uv\s+)?pip3?|[%!]\s*(?:\S*/)?python3?\s+-m\s+pip)\s+(install\b.*)$")
 _TITLE: Final = re.compile(r"\s*(?:#|--)\s*DBTITLE\b")
-_RUN_PATH: Final = re.compile(r"""\s*(?:"([^"]+)"|'([^']+)'|(.+?))\s*(?:\$.*)?$""")
+_RUN: Final = re.compile(r"""\s*(?:"([^"]+)"|'([^']+)'|(.*?))\s*(\$.*)?$""")
+_ARGUMENT: Final = re.compile(r"""\$([\w.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'$]+))\s*""")
 _LANGUAGES: Final[dict[str, Language]] = {"python": "python", "sql": "sql", "scala": "scala", "r": "r"}
 
 
@@ -55,11 +56,13 @@ class Cell:
             that nothing here answers to.
         text: Without the marks of the notebook. Each line is on the line that it has in the file, counted from ``at``.
         at: Where its first line is.
+        arguments: Of ``run``: the values of widgets of the other notebook, ``$name="value"``.
     """
 
     language: Language
     text: str
     at: SourceLine
+    arguments: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def padded(self) -> str:
@@ -77,7 +80,8 @@ def cells(path: Path, shown: str) -> list[Cell]:
         shown: Its name in messages.
 
     Raises:
-        NotebookInvalid: The file cannot be read, is no UTF-8, has another suffix, or is no notebook of Jupyter.
+        NotebookInvalid: The file cannot be read, is no UTF-8, has another suffix, or is no notebook of Jupyter. Or
+            the arguments of a ``%run`` are not written as ``$name="value"``.
     """
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
@@ -225,7 +229,7 @@ def _by_magics(cell: Cell) -> Iterator[Cell]:
     elif language == "run":
         rest = [*lines[:first], "", *lines[first + 1 :]]
         yield from _by_lines(Cell(cell.language, "\n".join(rest), cell.at))
-        yield Cell("run", _run_path(found[2] or ""), _moved(cell.at, first))
+        yield _run(found[2] or "", _moved(cell.at, first))
     else:
         # What follows on the magic's own line keeps its line, and its title is a comment of the notebook.
         rest = [found[2] or "", *lines[first + 1 :]]
@@ -249,7 +253,7 @@ def _by_lines(cell: Cell) -> Iterator[Cell]:
         if pip := _PIP.match(line):
             yield Cell("pip", pip[1], _moved(cell.at, number))
         elif (magic := _MAGIC.match(line)) and magic[1] == "run":
-            yield Cell("run", _run_path(magic[2] or ""), _moved(cell.at, number))
+            yield _run(magic[2] or "", _moved(cell.at, number))
         elif _LINE_MAGIC.match(line):
             yield Cell("shell", line.strip(), _moved(cell.at, number))
         else:
@@ -269,9 +273,15 @@ def _is_python(text: str) -> bool:
     return True
 
 
-def _run_path(text: str) -> str:
-    found = _RUN_PATH.match(text)
-    return next((part for part in found.groups() if part), "") if found else ""
+def _run(text: str, at: SourceLine) -> Cell:
+    """What is behind ``%run``: the path of a notebook, and values of its widgets."""
+    found = _RUN.match(text)
+    *paths, written = found.groups() if found else ("", None)
+    arguments = {name: quoted or single or bare for name, quoted, single, bare in _ARGUMENT.findall(written or "")}
+    if _ARGUMENT.sub("", written or ""):
+        detail = f"%run: the arguments behind {next(filter(None, paths), '')} cannot be read"
+        raise NotebookInvalid(at=str(at), file=at.file, detail=detail, fix='write $name="value" for each of them')
+    return Cell("run", next(filter(None, paths), ""), at, arguments)
 
 
 def _moved(at: SourceLine, lines: int) -> SourceLine:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from rivermouth.decoding.jvm.java_objects import java_class
@@ -65,12 +67,51 @@ def secret_variable(scope: str, key: str) -> str:
     return _OTHER_CHARACTERS.sub("_", f"{scope}_{key}".upper()).strip("_")
 
 
-class _Widgets:
-    """Widgets: the pipeline's configuration and the parameters of the command line, then the defaults of the file."""
+@dataclass(slots=True)
+class _Shared:
+    """What the widgets of all files of a pipeline share.
 
-    def __init__(self, values: Mapping[str, str]) -> None:
+    Attributes:
+        defaults: The last default of each name, for files that have none of it.
+        arguments: Of the ``%run`` that is at work.
+    """
+
+    defaults: dict[str, str] = field(default_factory=dict)
+    arguments: dict[str, str] = field(default_factory=dict)
+
+
+class Widgets:
+    """Widgets: the pipeline's configuration and the parameters of the command line, then the defaults of the file.
+
+    Args:
+        values: The pipeline's configuration and parameters.
+        shared: What the files of the pipeline share; None for the widgets of all files.
+    """
+
+    def __init__(self, values: Mapping[str, str], shared: _Shared | None = None) -> None:
         self._values = values
-        self._defaults: dict[str, str] = {}
+        self._shared = shared or _Shared()
+        self._defaults: dict[str, str] = self._shared.defaults if shared is None else {}
+
+    def of_file(self) -> Widgets:
+        """Those of one more file."""
+        return Widgets(self._values, self._shared)
+
+    @contextmanager
+    def running(self, arguments: Mapping[str, str]) -> Iterator[None]:
+        """In the block another notebook is run, ``%run``, with these values of its widgets.
+
+        Afterwards widgets that the file had before have the defaults that they had. Those of the other notebook stay.
+        """
+        before, outer = dict(self._defaults), self._shared.arguments
+        self._shared.arguments = dict(arguments)
+        try:
+            for name, value in arguments.items():
+                self.text(name, value)
+            yield
+        finally:
+            self._shared.arguments = outer
+            self._defaults.update(before)
 
     def get(self, name: str) -> str:
         """The value.
@@ -78,36 +119,42 @@ class _Widgets:
         Raises:
             WidgetMissing: There is none of this name.
         """
-        found = self._values.get(name, self._defaults.get(name))
+        found = self._known.get(name)
         if found is None:
             raise WidgetMissing(name=name)
         return found
 
+    @property
+    def _known(self) -> Mapping[str, str]:
+        return {**self._shared.defaults, **self._defaults, **self._values, **self._shared.arguments}
+
     def getArgument(self, name: str, default: str | None = None) -> str:  # noqa: N802
         """The value of a widget, or ``default`` where there is no such widget."""
-        return self.get(name) if default is None or name in {**self._values, **self._defaults} else default
+        return self.get(name) if default is None or name in self._known else default
 
     def getAll(self) -> dict[str, str]:  # noqa: N802
         """The values of all widgets that the file has."""
-        return {name: self._values.get(name, default) for name, default in self._defaults.items()}
+        return {name: self._known[name] for name in self._defaults}
 
     def text(self, name: str, defaultValue: Any = "", label: Any = None) -> None:  # noqa: ARG002, N803
         """A widget with a default."""
-        self._defaults[name] = str(defaultValue)
+        self._defaults[name] = self._shared.defaults[name] = self._shared.arguments.get(name, str(defaultValue))
 
     def dropdown(self, name: str, defaultValue: Any, choices: Any = None, label: Any = None) -> None:  # noqa: ARG002, N803
         """A widget with a default."""
-        self._defaults[name] = str(defaultValue)
+        self.text(name, defaultValue)
 
     combobox = multiselect = dropdown
 
     def remove(self, name: str) -> None:
         """Takes a default away."""
         self._defaults.pop(name, None)
+        self._shared.defaults.pop(name, None)
 
     def removeAll(self) -> None:  # noqa: N802
         """Takes all defaults away."""
-        self._defaults.clear()
+        for name in list(self._defaults):
+            self.remove(name)
 
 
 class _FileSystem:
@@ -215,7 +262,13 @@ class DbUtils:
         located: Callable[[str], str] = str,
     ) -> None:
         self.secrets = _Secrets(environ)
-        self.widgets = _Widgets(values)
+        self.widgets = Widgets(values)
         self.fs = _FileSystem(spark, located)
         self.notebook = _Notebook()
         self.library = _Library()
+
+    def of_file(self) -> DbUtils:
+        """The same for one file, with widgets of its own."""
+        own = copy.copy(self)
+        own.widgets = self.widgets.of_file()
+        return own

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import traceback
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from rivermouth.errors import NotebookInvalid, PythonFileFailed, RivermouthError, first_line
 from rivermouth.pipelines.notebooks import Cell, cells, missing, pip_requirements, run_target
-from rivermouth.pipelines.python.dbutils import NotebookExit
+from rivermouth.pipelines.python.dbutils import NotebookExit, Widgets
+from rivermouth.pipelines.python.notebook_names import names_of_file
 from rivermouth.pipelines.python.registry import Registry, collecting
 from rivermouth.pipelines.python.user_modules import file_module
 from rivermouth.pipelines.session.spark_errors import missing_input
@@ -31,6 +32,8 @@ class Evaluation:
         names: What code finds as global names: ``spark``, ``dbutils``, ``display``.
         configuration: The pipeline's configuration, for SQL.
         registry: Collects what is defined.
+        running: The file that is evaluated, and those that ``%run`` it.
+        widgets: Of the files that were evaluated so far.
     """
 
     root: Path
@@ -38,6 +41,7 @@ class Evaluation:
     configuration: Mapping[str, str]
     registry: Registry
     running: list[Path] = field(default_factory=list)
+    widgets: list[Widgets | None] = field(default_factory=list)
 
     def evaluate(self, files: Sequence[Path]) -> Definitions:
         """What the files define, in their order.
@@ -49,14 +53,17 @@ class Evaluation:
         with collecting(self.registry):
             for file in files:
                 namespace = file_module(f"<{self._shown(file)}>").__dict__
-                namespace.update(self.names, __file__=str(file))
-                with contextlib.suppress(NotebookExit):
+                names = names_of_file(self.names)
+                self.widgets.append(names["dbutils"].widgets if "dbutils" in names else None)
+                namespace.update(names, __file__=str(file))
+                with suppress(NotebookExit):
                     self._file(file, namespace)
         return self.registry.definitions()
 
-    def _file(self, file: Path, namespace: dict[str, Any]) -> None:
+    def _file(self, file: Path, namespace: dict[str, Any], arguments: Mapping[str, str] | None = None) -> None:
         self.running.append(file.resolve())
-        before, self.registry.session = self.registry.session, SqlSession(dict(self.configuration))
+        session = SqlSession({**self.configuration, **(arguments or {})})
+        before, self.registry.session = self.registry.session, session
         try:
             for cell in cells(file, self._shown(file)):
                 self._cell(file, cell, namespace)
@@ -107,7 +114,9 @@ class Evaluation:
         if other in self.running:
             detail = f"%run: {cell.text} runs this file"
             raise NotebookInvalid(at=str(cell.at), file=cell.at.file, detail=detail, fix="remove it")
-        self._file(other, namespace)
+        widgets = self.widgets[-1]
+        with nullcontext() if widgets is None else widgets.running(cell.arguments):
+            self._file(other, namespace, cell.arguments)
 
     def _pip(self, cell: Cell) -> None:
         lacking = missing(pip_requirements(cell))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from rivermouth.pipelines.python.dbutils import DbUtils
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from rivermouth.pipelines.python.dbutils import DbUtils
 
 
 def notebook_names(spark: SparkSession, dbutils: DbUtils) -> dict[str, Any]:
@@ -27,6 +27,14 @@ def notebook_names(spark: SparkSession, dbutils: DbUtils) -> dict[str, Any]:
         "display": silent,
         "displayHTML": silent,
     }
+
+
+def names_of_file(names: Mapping[str, Any]) -> dict[str, Any]:
+    """The names as one file has them: its widgets are its own."""
+    if not isinstance(names.get("dbutils"), DbUtils):
+        return dict(names)
+    own = names["dbutils"].of_file()
+    return {**names, "dbutils": own, "getArgument": own.widgets.getArgument}
 
 
 def silent(*_values: Any, **_options: Any) -> None:

@@ -186,7 +186,10 @@ class Cursor:
         read = Expressions(self.text, self.at, self.found, self.params)
         self.i = close + 1
         if "${" in self.raw(start, close):
-            text, at = self.filled(start, close, has_markers=False), line_of(self.text, self.found[start].start, self.at)
+            text, at = (
+                self.filled(start, close, has_markers=False),
+                line_of(self.text, self.found[start].start, self.at),
+            )
             if found := tokens(text, at):
                 read, start, close = Expressions(text, at, found, self.params), 0, len(found)
         name = read.plain(start, close, "the argument of IDENTIFIER")
