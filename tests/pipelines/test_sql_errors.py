@@ -207,6 +207,46 @@ def test_sql_that_is_not_valid(text, detail, place, hint):
     assert error(lambda: read_sql(text, AT)) == invalid(detail, place, hint)
 
 
+OF_VALUES = [
+    (
+        "CREATE STREAMING TABLE t (\n${one} INT, ${one}_ INT ${two} 'x')",
+        "unexpected ${two}",
+        "2:25",
+        "did you mean COMMENT?",
+    ),
+    (
+        "CREATE STREAMING TABLE ${one} COMMENT ${one} 'a'",
+        "unexpected ${one}, expected a string in quotes",
+        "1:39",
+        "write a string in quotes here",
+    ),
+    (
+        "CREATE STREAMING TABLE ${one} TBLPROPERTIES (${pair}, ${open})",
+        "the statement ends here, expected a value of ${open}",
+        "1:62",
+        "write a value of ${open} here",
+    ),
+    (
+        "APPLY CHANGES INTO t\nFROM ${one} KEYS (${one}) SEQUENCE BY ${one} STORED AS SCD TYPE ${one}",
+        "unexpected ${one}, expected 1 or 2",
+        "2:65",
+        "write 1 or 2 here",
+    ),
+    (
+        "CREATE FLOW ${one} AS ${pair} INSERT INTO t",
+        "unexpected ${pair}, expected INSERT INTO or AUTO CDC INTO",
+        "1:23",
+        "write INSERT INTO or AUTO CDC INTO here",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "detail", "place", "hint"), OF_VALUES)
+def test_an_error_in_a_value_names_its_variable(text, detail, place, hint):
+    conf = {"one": "first", "two": "COMENT", "open": "'a", "pair": "'a' = 'b'"}
+    assert error(lambda: read_sql(text, AT, conf=conf)) == invalid(detail, place, hint)
+
+
 REFUSED = [
     (
         "CREATE STREAMING TABLE t WITH ROW FILTER f ON (a)",
@@ -300,6 +340,7 @@ def test_what_would_change_the_results_is_refused(text, clause, place, hint):
 
 
 STATEMENTS = [
+    ("${drop} TABLE t", "${drop}", OVER),
     ("DROP TABLE t", "DROP", OVER),
     ("INSERT INTO t SELECT 1", "INSERT", OVER),
     ("MERGE INTO t USING s ON 1 = 1", "MERGE", OVER),
@@ -337,6 +378,7 @@ def rewrite(text, at=AT):
     )
 
 
+LONG_NAME = {"long": "a_long_name"}
 UNKNOWN = [
     (
         lambda: read_sql("CREATE VIEW ${ctalog}.v AS SELECT 1", AT, conf={"catalog": "x"}),
@@ -356,6 +398,18 @@ UNKNOWN = [
         "${c}",
         "2:2",
         "rivermouth run --param c=...",
+    ),
+    (
+        lambda: read_sql("CREATE VIEW v (CONSTRAINT ${long} EXPECT (${long} = ${long} + ${lng}))", AT, conf=LONG_NAME),
+        "${lng}",
+        "1:63",
+        "did you mean ${long}?",
+    ),
+    (
+        lambda: read_sql("CREATE VIEW v (CONSTRAINT ${long} EXPECT (${long} = ${long} + :lng))", AT, conf=LONG_NAME),
+        ":lng",
+        "1:63",
+        "did you mean :long?",
     ),
     (lambda: read_sql("USE SCHEMA IDENTIFIER('a' || :c)", AT), ":c", "1:30", "rivermouth run --param c=..."),
     (lambda: rewrite("SELECT *\nFROM ${catalogue}.s.t"), "${catalogue}", "2:6", "did you mean ${catalog}?"),

@@ -201,6 +201,122 @@ def test_parameters_of_heads():
     )
 
 
+VALUES = {
+    "kind": "STREAMING TABLE",
+    "private": "PRIVATE",
+    "props": "'quality' = 'bronze', a.b = 3",
+    "columns": "id INT, `a b` DECIMAL(10, 2) COMMENT 'x, y'",
+    "rule": "CONSTRAINT r EXPECT (id > 0)",
+    "rules": ", CONSTRAINT r EXPECT (id > 0) ON VIOLATION DROP ROW",
+    "none": "",
+    "c": "id",
+    "said": "'it is'",
+    "action": "FAIL UPDATE",
+    "policy": "INCREMENTAL STRICT",
+    "n": "2",
+    "keys": "id, day",
+    "env": "dev",
+    "hyphen": "my-table",
+    "query": "SELECT 'q' FROM x",
+    "rest": "COMMENT 'c' AS SELECT ${c}, '${c}' FROM x",
+    "lines": "COMMENT 'c'\n\n",
+}
+FILLED = [
+    ("CREATE OR REFRESH ${private} ${kind} t", {"kind": "streaming_table", "private": True}),
+    ("CREATE STREAMING TABLE t TBLPROPERTIES (${props})", {"properties": {"quality": "bronze", "a.b": "3"}}),
+    (
+        "CREATE STREAMING TABLE t TBLPROPERTIES (x = ${env}, ${props}, y = ${said})",
+        {"properties": {"x": "dev", "quality": "bronze", "a.b": "3", "y": "it is"}},
+    ),
+    ("CREATE STREAMING TABLE t (${columns})", {"schema": "id INT, `a b` DECIMAL(10, 2) COMMENT 'x, y'"}),
+    (
+        "CREATE STREAMING TABLE t (${columns} ${rules})",
+        {
+            "schema": "id INT, `a b` DECIMAL(10, 2) COMMENT 'x, y'",
+            "expectations": (Expectation("r", "id > 0", "drop"),),
+        },
+    ),
+    (
+        "CREATE STREAMING TABLE t (${columns} ${none}) ${none}",
+        {"schema": "id INT, `a b` DECIMAL(10, 2) COMMENT 'x, y'", "expectations": ()},
+    ),
+    (
+        "CREATE STREAMING TABLE t (${c} INT, `${c}_id` INT, ${c}_${n} ARRAY<${env}>)",
+        {"schema": "id INT, id_id INT, id_2 ARRAY<dev>"},
+    ),
+    ("CREATE STREAMING TABLE t (id INT COMMENT ${said} DEFAULT ${n})", {"schema": "id INT DEFAULT 2 COMMENT 'it is'"}),
+    (
+        "CREATE STREAMING TABLE t (${rule} ON VIOLATION ${action})",
+        {"expectations": (Expectation("r", "id > 0", "fail"),)},
+    ),
+    ("CREATE STREAMING TABLE t CLUSTER BY (${keys})", {"cluster_by": ("id", "day")}),
+    ("CREATE STREAMING TABLE s.${hyphen}", {"name": "s.my-table"}),
+    (
+        "CREATE ${none} MATERIALIZED VIEW t REFRESH POLICY ${policy} AS SELECT '${n}'",
+        {"refresh_policy": "incremental_strict", "text": "SELECT '${n}'"},
+    ),
+    ("CREATE MATERIALIZED VIEW t AS ${query}", {"text": "${query}"}),
+    (
+        "CREATE MATERIALIZED VIEW t COMMENT ${said}\nAS /* ${ */ ${query} WHERE ${c}",
+        {"comment": "it is", "text": "${query} WHERE ${c}"},
+    ),
+    (
+        "CREATE MATERIALIZED VIEW t (${c}, `b`) AS ${query}",
+        {"text": "SELECT * FROM (${query}\n) AS `labelled`(`id`, `b`)"},
+    ),
+    (
+        "CREATE MATERIALIZED VIEW t ${rest} WHERE '${c}'",
+        {"comment": "c", "text": "SELECT ${c}, '${c}' FROM x WHERE '${c}'"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("statement", "fields"), FILLED, ids=[each[0] for each in FILLED])
+def test_a_variable_can_be_any_part_of_a_statement(statement, fields):
+    table = dataset(statement, **VALUES)
+    found = {name: table.query.text if name == "text" else getattr(table, name) for name in fields}
+    assert found == fields
+
+
+def test_a_variable_can_be_any_part_of_a_flow_and_a_sink():
+    found = read(
+        """
+        CREATE FLOW f AS ${cdc} INTO t FROM ${table} KEYS (${keys}) ${more} SEQUENCE BY ${c} COLUMNS * EXCEPT (${keys})
+          STORED AS SCD TYPE ${n};
+        CREATE FLOW g AS AUTO CDC INTO t FROM (${query}) WHERE ${c} >
+          '${n}' KEYS (${c}) SEQUENCE BY ts;
+        CREATE SINK s FORMAT ${format} OPTIONS (${props})""",
+        cdc="AUTO CDC ONCE",
+        table="main.silver.orders",
+        more="IGNORE NULL UPDATES APPLY AS DELETE WHEN op = 'D'",
+        format="'kafka'",
+        **VALUES,
+    )
+    first, second = found.flows
+    assert (first.once, first.query.text) == (True, "SELECT * FROM ${table}")
+    assert first.cdc == AutoCdc(
+        ("id", "day"),
+        "id",
+        ignore_null_updates=True,
+        apply_as_deletes="op = 'D'",
+        except_columns=("id", "day"),
+        scd_type=2,
+    )
+    assert second.query.text == "SELECT * FROM (${query}) WHERE id >\n  '2'"
+    assert found.sinks[0].options == {"quality": "bronze", "a.b": "3"}
+
+
+def test_lines_are_those_of_the_file_where_a_value_has_some():
+    found = read(
+        "CREATE VIEW a\n${lines} ${lines} AS\n  ${query};\n${none};\nCREATE VIEW b ${lines}AS SELECT 1", **VALUES
+    )
+    assert [(each.at.line, each.query.at.line, each.query.at.before) for each in found.datasets] == [
+        (1, 3, 2),
+        (5, 5, 25),
+    ]
+    assert [at.line for at, _ in found.notes] == [1, 5]
+
+
 def test_quoted_names_of_columns_and_comments_in_types(spark):
     written = "`order-id` STRING, `região` STRING, `2020` BIGINT, `a``b` INT, `select` INT, größe INT"
     nested = "address STRUCT<city: STRING COMMENT 'the, city', zip: ARRAY<STRUCT<a: INT COMMENT 'x'>>> COMMENT 'y'"

@@ -22,6 +22,13 @@ class Edited:
     text: str
     kept: tuple[tuple[int, int, int], ...]
 
+    def replaced(self, position: int) -> tuple[int, int] | None:
+        """What was in the place of a character: from and to; None where it was not changed."""
+        i = bisect_right(self.kept, position, key=lambda run: run[0]) - 1
+        now, before, length = self.kept[i]
+        is_new = position - now >= length and i + 1 < len(self.kept)
+        return (before + length, self.kept[i + 1][1]) if is_new else None
+
     def origin(self, position: int) -> int:
         """Where a character of the text was before; of a new one, where it was put."""
         now, before, length = self.kept[bisect_right(self.kept, position, key=lambda run: run[0]) - 1]

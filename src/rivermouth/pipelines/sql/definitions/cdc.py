@@ -9,7 +9,6 @@ from rivermouth.errors.pipeline_sql import SqlInvalid
 from rivermouth.pipelines.spec import AutoCdc, SourceLine
 from rivermouth.pipelines.sql.constants import closing
 from rivermouth.pipelines.sql.definitions.cursor import Cursor, near
-from rivermouth.pipelines.sql.tokens import line_of
 
 _WHOLE: Final = "SELECT * FROM "
 _CLAUSES: Final = (
@@ -81,7 +80,7 @@ def _select(cursor: Cursor, start: int, end: int) -> tuple[str, SourceLine, int]
         start, end, before = start + 1, end - 1, ""
     else:
         before = _WHOLE
-    line = line_of(cursor.text, cursor.found[start].start, cursor.at)
+    line = cursor.source.line_of(cursor.found[start].start)
     text = f"{before}{cursor.raw(start, end)}"
     return text, replace(line, before=line.before - len(before)), cursor.found[end - 1].end
 
@@ -94,7 +93,7 @@ def _where(cursor: Cursor, end: int, condition: int) -> str:
         end: The character of the file at which the query ends.
         condition: The first token of the condition.
     """
-    between = cursor.text[end : cursor.found[condition].start]
+    between = cursor.source.between(end, cursor.found[condition].start)
     lines, last = between.count("\n"), len(between) - between.rfind("\n") - 1
     if lines and last < len("WHERE "):
         return " WHERE" + "\n" * lines + " " * last
@@ -128,7 +127,7 @@ def _no_misspelled_clause(cursor: Cursor) -> None:
     first = near(cursor.word(), _FIRST_WORDS) if len(cursor.word()) > 3 else None  # noqa: PLR2004 - KEY is a name
     if first and first != cursor.word() and _FIRST_WORDS[first] and cursor.word(1) == _FIRST_WORDS[first]:
         raise SqlInvalid(
-            at=cursor.invalid("", "").at, detail=f"unexpected {cursor.token().text}", fix=f"did you mean {first}?"
+            at=cursor.invalid("", "").at, detail=f"unexpected {cursor.shown}", fix=f"did you mean {first}?"
         )
 
 

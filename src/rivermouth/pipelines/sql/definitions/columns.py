@@ -9,6 +9,7 @@ from typing import Final
 from rivermouth.pipelines.spec import Expectation, ExpectationAction, SourceLine
 from rivermouth.pipelines.sql.constants import closing
 from rivermouth.pipelines.sql.definitions.cursor import Cursor
+from rivermouth.pipelines.sql.definitions.filled import as_written
 from rivermouth.pipelines.sql.tokens import quoted_name, quoted_string, tokens
 
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -112,7 +113,7 @@ def columns_of(ddl: str, at: SourceLine) -> tuple[Column, ...]:
         SqlInvalid: It is not written as SQL wants it.
         SqlNotSupported: A column has an identity or a mask.
     """
-    return tuple(read_columns(Cursor(ddl, at, tokens(ddl, at), {})).columns)
+    return tuple(read_columns(Cursor(as_written(ddl, at), tokens(ddl, at), {})).columns)
 
 
 def read_columns(cursor: Cursor) -> ColumnList:
@@ -145,10 +146,8 @@ def _is_constraint(cursor: Cursor) -> bool:
 
 
 def _column(cursor: Cursor, result: ColumnList) -> Column:
-    if not cursor.token().is_name:
-        raise cursor.unexpected("the name of a column")
-    column, line = Column(cursor.token().value, token=cursor.i), cursor.line
-    cursor.i += 1
+    line, token = cursor.line, cursor.i
+    column = Column(cursor.column(), token=token)
     cursor.takes(":")
     column.type = _type(cursor)
     while not cursor.ended and cursor.word() != ",":

@@ -5,15 +5,16 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from rivermouth.errors.pipeline_sql import SqlInvalid, SqlNotSupported
+from rivermouth.errors.pipeline_sql import SqlInvalid, SqlNotConstant, SqlNotSupported
 from rivermouth.pipelines.spec import SourceLine
 from rivermouth.pipelines.sql.constants import Expressions, closing
+from rivermouth.pipelines.sql.definitions.filled import FilledText
 from rivermouth.pipelines.sql.edits import edited
 from rivermouth.pipelines.sql.parameters import is_marker, markers, value_of, variables, with_variables
-from rivermouth.pipelines.sql.tokens import Token, line_of, place, quoted_name, tokens
+from rivermouth.pipelines.sql.tokens import Token, quoted_name, tokens
 
 MODIFIERS: Final = frozenset(
     ("PRIVATE", "TEMPORARY", "TEMP", "PERSISTED", "STREAMING", "INCREMENTAL", "LIVE", "MATERIALIZED")
@@ -48,16 +49,14 @@ class Cursor:
     """A place in the tokens of a statement.
 
     Attributes:
-        text: The whole text of the file or cell.
-        at: Where the text's first line is.
+        source: The whole text of the file or cell.
         found: The statement's tokens.
         params: Values of ``${name}`` and ``:name``.
         i: The token that is read next.
         notes: What was read and changes nothing.
     """
 
-    text: str
-    at: SourceLine
+    source: FilledText
     found: list[Token]
     params: Mapping[str, str]
     i: int = 0
@@ -79,7 +78,16 @@ class Cursor:
     @property
     def line(self) -> SourceLine:
         """The line of the next token; behind the end that of the last one."""
-        return line_of(self.text, self._position, self.at)
+        return self.source.line_of(self._position)
+
+    @property
+    def shown(self) -> str:
+        """The next token as it is written: a variable, where it is of a value."""
+        return self.source.shown(self.token())
+
+    def within(self, start: int, end: int) -> Cursor:
+        """A cursor on the tokens from ``start`` to before ``end``."""
+        return replace(self, found=self.found[:end], i=start)
 
     @property
     def _position(self) -> int:
@@ -108,7 +116,7 @@ class Cursor:
 
     def unexpected(self, *expected: str, fix: str = "") -> SqlInvalid:
         """The error about the next token, which is none of the expected words."""
-        found = f"unexpected {self.token().text}" if not self.ended else "the statement ends here"
+        found = f"unexpected {self.shown}" if not self.ended else "the statement ends here"
         wanted = " or ".join(expected)
         detail = f"{found}, expected {wanted}" if wanted and len(expected) < 4 else found  # noqa: PLR2004 - readable
         like = near(self.word(), expected) if not self.ended else None
@@ -118,11 +126,11 @@ class Cursor:
     def invalid(self, detail: str, fix: str, *, position: int | None = None) -> SqlInvalid:
         """An error at the next token, or at a character of the text."""
         where = self._position if position is None else position
-        return SqlInvalid(at=place(self.text, where, self.at), detail=detail, fix=fix)
+        return SqlInvalid(at=self.source.place(where), detail=detail, fix=fix)
 
     def not_supported(self, clause: str, fix: str) -> SqlNotSupported:
         """An error about a clause at the next token."""
-        return SqlNotSupported(at=place(self.text, self._position, self.at), clause=clause, fix=fix)
+        return SqlNotSupported(at=self.source.place(self._position), clause=clause, fix=fix)
 
     def refuse_next_statement(self) -> None:
         """Goes on where no statement begins at the next token.
@@ -164,9 +172,20 @@ class Cursor:
         parts = self.parts(what)
         return parts[0] if len(parts) == 1 and "." in parts[0] and "${" in self.token(-1).text else name_of(parts)
 
+    def column(self) -> str:
+        """Reads the name of a column, of one part, without backquotes.
+
+        Raises:
+            SqlInvalid: No name is next.
+        """
+        if not self.token().is_name:
+            raise self.unexpected("the name of a column")
+        self.i += 1
+        return self._value(self.token(-1))
+
     def _value(self, token: Token) -> str:
         """What a string or name says, with the values of ``${name}``."""
-        filled = with_variables(self.text, self.params, self.at, start=token.start, end=token.end)
+        filled = with_variables(token.text, self.params, self.source.line_of(token.start))
         return Token(token.kind, filled, token.start, token.end).value
 
     @property
@@ -177,23 +196,19 @@ class Cursor:
 
     def _parameter(self) -> str:
         token = self.token(1)
-        at = place(self.text, token.start, self.at)
         self.i += 2
-        return value_of(token.text, self.params, at)
+        return value_of(token.text, self.params, self.source.place(token.start))
 
     def _identifier(self) -> tuple[str, ...]:
-        start, close = self.i + 2, closing(self.found, self.i + 1)
-        read = Expressions(self.text, self.at, self.found, self.params)
-        self.i = close + 1
-        if "${" in self.raw(start, close):
-            text, at = (
-                self.filled(start, close, has_markers=False),
-                line_of(self.text, self.found[start].start, self.at),
-            )
-            if found := tokens(text, at):
-                read, start, close = Expressions(text, at, found, self.params), 0, len(found)
-        name = read.plain(start, close, "the argument of IDENTIFIER")
-        return tuple(each.value for each in tokens(name, self.at) if each.text != ".")
+        self.i += 1
+        start, end = self.parenthesis()
+        at = self.source.line_of(self.found[start].start)
+        found = tokens(text, at) if (text := self.filled(start, end, has_markers=False)) else []
+        subject = "the argument of IDENTIFIER"
+        if not found:
+            raise SqlNotConstant(at=self.source.place(self.found[start].start), subject=subject)
+        name = Expressions(text, at, found, self.params).plain(0, len(found), subject)
+        return tuple(each.value for each in tokens(name, at) if each.text != ".")
 
     def string(self) -> str:
         """Reads the literal of a string or ``:name``, or several that follow each other.
@@ -230,17 +245,26 @@ class Cursor:
 
     def raw(self, start: int, end: int) -> str:
         """The text of the tokens from ``start`` to before ``end``, as it is written."""
-        return self.text[self.found[start].start : self.found[end - 1].end] if start < end else ""
+        return self.source.between(self.found[start].start, self.found[end - 1].end) if start < end else ""
 
     def filled(self, start: int, end: int, *, has_markers: bool = True) -> str:
         """The same with the values of ``${name}``, and of ``:name`` as strings unless it has none of these."""
         if start >= end:
             return ""
-        low, high = self.found[start].start, self.found[end - 1].end
-        edits = variables(self.text, self.params, self.at, start=low, end=high)
+        self._need_values(self.found[start:end], has_markers=has_markers)
+        low = self.found[start].start
+        text, at = self.source.text[low : self.found[end - 1].end], self.source.line_of(low)
+        edits = variables(text, self.params, at)
         if has_markers:
-            edits += markers(self.text, self.found[start:end], self.params, self.at)
-        return edited(self.text[low:high], [(first - low, last - low, new) for first, last, new in edits]).text
+            edits += markers(text, tokens(text, at), self.params, at)
+        return edited(text, edits).text
+
+    def _need_values(self, found: list[Token], *, has_markers: bool) -> None:
+        """Raises SqlParameterUnknown at the first parameter in these tokens that has no value."""
+        for i, token in enumerate(found):
+            if has_markers and is_marker(found, i):
+                value_of(found[i + 1].text, self.params, self.source.place(token.start))
+            self._value(token)
 
     def names(self, start: int, end: int) -> tuple[str, ...]:
         """The names of columns between the tokens ``start`` and ``end``, with commas between them.
@@ -250,11 +274,7 @@ class Cursor:
         Raises:
             SqlInvalid: Something else is there.
         """
-        inner = Cursor(self.text, self.at, self.found[:end], self.params, start)
-        if "${" in self.raw(start, end):  # a value can have several names
-            text, at = self.filled(start, end, has_markers=False), line_of(self.text, self.found[start].start, self.at)
-            inner = Cursor(text, at, tokens(text, at), self.params)
-        found = []
+        inner, found = self.within(start, end), []
         while not inner.ended:
             parts = inner.parts("the name of a column")
             is_plain = len(parts) == 1 and "." not in parts[0]

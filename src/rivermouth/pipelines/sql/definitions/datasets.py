@@ -92,7 +92,7 @@ def read_head(cursor: Cursor, kind: DatasetKind, *, private: bool) -> Head:
     head = Head(kind, private, cursor.name("a name"))
     if cursor.word() == "(" and not _is_query(cursor.word(1)):
         start, end = cursor.parenthesis()
-        inner = Cursor(cursor.text, cursor.at, cursor.found[:end], cursor.params, start, cursor.notes)
+        inner = cursor.within(start, end)
         found = read_columns(inner)
         head.columns, head.expectations = found.columns, found.expectations
         column = next((column for column in found.columns if column.not_null), None)
@@ -137,8 +137,7 @@ def _location(cursor: Cursor, head: Head) -> None:
 def _using(cursor: Cursor, head: Head) -> None:
     cursor.needs("USING")
     if not cursor.takes("DELTA"):
-        name = cursor.token().text
-        raise cursor.not_supported(f"USING {name} for {head.name}", "write USING DELTA, or leave USING out")
+        raise cursor.not_supported(f"USING {cursor.shown} for {head.name}", "write USING DELTA, or leave USING out")
 
 
 def _properties(cursor: Cursor, head: Head) -> None:
@@ -153,9 +152,10 @@ def read_properties(cursor: Cursor) -> dict[str, str]:
         SqlInvalid: It is not written as SQL wants it.
     """
     start, end = cursor.parenthesis()
-    inner = Cursor(cursor.text, cursor.at, cursor.found[:end], cursor.params, start)
+    inner = cursor.within(start, end)
     found = {}
     while not inner.ended:
+        shown = inner.shown
         key = inner.string() if inner.token().is_string else _dotted(inner)
         if not inner.takes("="):
             inner.takes("=>")
@@ -166,7 +166,7 @@ def read_properties(cursor: Cursor) -> dict[str, str]:
             while not _at_comma(inner):
                 inner.i += 1
             if low == inner.i:
-                raise inner.unexpected(f"a value of {key}")
+                raise inner.unexpected(f"a value of {shown}")
             text = inner.filled(low, inner.i)
             found[key] = text.lower() if text.upper() in ("TRUE", "FALSE") else text
         if not inner.ended:
@@ -242,7 +242,7 @@ def _row_filter(cursor: Cursor, head: Head) -> None:
 def _collation(cursor: Cursor, head: Head) -> None:
     cursor.needs("DEFAULT", "COLLATION")
     if not cursor.takes("UTF8_BINARY"):
-        clause = f"DEFAULT COLLATION {cursor.token().text} of {head.name}"
+        clause = f"DEFAULT COLLATION {cursor.shown} of {head.name}"
         raise cursor.not_supported(clause, "give columns their collation: name STRING COLLATE ...")
 
 

@@ -24,10 +24,10 @@ from rivermouth.pipelines.spec import (
 from rivermouth.pipelines.sql.definitions.cdc import read_cdc
 from rivermouth.pipelines.sql.definitions.cursor import MODIFIERS, NOUNS, Cursor, near
 from rivermouth.pipelines.sql.definitions.datasets import Head, begins_query, read_head, read_properties
+from rivermouth.pipelines.sql.definitions.filled import filled
 from rivermouth.pipelines.sql.definitions.sql_session import SqlSession
 from rivermouth.pipelines.sql.definitions.statements import Statement, statements
 from rivermouth.pipelines.sql.parameters import SqlText, with_variables
-from rivermouth.pipelines.sql.tokens import line_of, place
 
 _STATEMENTS: Final = ("CREATE", "APPLY", "SET", "USE")
 _MISSPELT: Final = "did you mean"
@@ -87,7 +87,11 @@ def read_sql(
     """
     file = _File(text, at, session or SqlSession(dict(conf or {})))
     for statement in statements(text, at):
-        cursor = Cursor(text, at, statement.found, file.session.conf, notes=file.notes)
+        params = {} if statement.value is not None else file.session.conf
+        source, found = filled(text, at, statement.found, params)
+        if not found:
+            continue
+        cursor = Cursor(source, found, file.session.conf, notes=file.notes)
         line = cursor.line
         try:
             _statement(file, cursor, statement)
@@ -114,12 +118,13 @@ def _statement(file: _File, cursor: Cursor, statement: Statement) -> None:
 
 
 def _refused(cursor: Cursor, *words: str) -> SqlStatementRefused:
-    word = cursor.word() or cursor.token().text
+    shown = cursor.shown
+    word = shown if "${" in shown else cursor.word() or shown
     statement = " ".join([*words, word]).strip()
     like = None if words or word in _STATEMENTS else near(word, _STATEMENTS)
     fix = f"{_MISSPELT} {like}?" if like else "run it elsewhere, before the pipeline, and remove it from this file"
     position = cursor.found[0].start if words else cursor.token().start
-    return SqlStatementRefused(at=place(cursor.text, position, cursor.at), statement=statement, fix=fix)
+    return SqlStatementRefused(at=cursor.source.place(position), statement=statement, fix=fix)
 
 
 def _set(file: _File, cursor: Cursor, statement: Statement) -> None:
@@ -155,7 +160,7 @@ def _use(file: _File, cursor: Cursor) -> None:
 
 
 def _create(file: _File, cursor: Cursor) -> None:
-    line = line_of(cursor.text, cursor.found[0].start, cursor.at)
+    line = cursor.source.line_of(cursor.found[0].start)
     if cursor.takes("OR") and not (cursor.takes("REFRESH") or cursor.takes("REPLACE")):
         raise cursor.unexpected("REFRESH", "REPLACE")
     modifiers = set()
