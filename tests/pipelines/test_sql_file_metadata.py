@@ -44,6 +44,10 @@ def rewrite(text):
             "SELECT (SELECT max(_metadata.x) FROM u), * FROM STREAM read_files('/a')",
             f"SELECT (SELECT max(_metadata.x) FROM u), *{E} FROM STREAM v",
         ),
+        (
+            "SELECT a:from, a:select, *, _metadata.x FROM read_files('/a')",
+            f"SELECT a:from, a:select, *{E}, _metadata.x FROM v",
+        ),
         ("SELECT a, _metadata.x FROM read_files('/a')", "SELECT a, _metadata.x FROM v"),
     ],
 )

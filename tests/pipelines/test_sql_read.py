@@ -529,6 +529,8 @@ SOURCES = [
     ("x AS c", "SELECT * FROM x AS c"),
     ("STREAM read_files('/cdc', format => 'json')", "SELECT * FROM STREAM read_files('/cdc', format => 'json')"),
     ("(SELECT a -- why\n FROM STREAM(x))", "SELECT a -- why\n FROM STREAM(x)"),
+    ("x WHERE raw:keys", "SELECT * FROM (SELECT * FROM x)WHERE raw:keys"),
+    ("x WHERE raw:where IN (raw:columns)", "SELECT * FROM (SELECT * FROM x)WHERE raw:where IN (raw:columns)"),
     ("(FROM STREAM(x) |> SELECT a)", "FROM STREAM(x) |> SELECT a"),
     ("STREAM(x) WHERE a > 1", "SELECT * FROM (SELECT * FROM STREAM(x))WHERE a > 1"),
     ("(SELECT\n 1)\nWHERE\n a", "SELECT * FROM (SELECT\n 1) WHERE\n\n a"),

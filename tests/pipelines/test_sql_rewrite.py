@@ -201,6 +201,8 @@ ALIASES = [
         "WITH c AS (TABLE x) TABLE s.x |> JOIN y ON x.a = y.a UNION TABLE c",
         "WITH c AS (SELECT * FROM v AS `x`) SELECT * FROM v AS `x` |> JOIN v AS `y` ON x.a = y.a UNION TABLE c",
     ),
+    ("SELECT v.a, s.x.a FROM VALUES (1), (2) AS v(a), s.x", "SELECT v.a, `x`.a FROM VALUES (1), (2) AS v(a), v AS `x`"),
+    ("SELECT a:s.x.b, s.x.a:x.b FROM s.x", "SELECT a:s.x.b, `x`.a:x.b FROM v AS `x`"),
     # Where the scope of a SELECT ends.
     ("SELECT s.x.* EXCEPT (values, a), s.x.b FROM s.x", "SELECT `x`.* EXCEPT (values, a), `x`.b FROM v AS `x`"),
     ("SELECT s.x.* EXCEPT (from, y), s.x.b FROM s.x", "SELECT `x`.* EXCEPT (from, y), `x`.b FROM v AS `x`"),
@@ -233,6 +235,15 @@ def test_only_the_named_places_change():
 
 
 JSON = [
+    (
+        "SELECT a:from, a:where x, a.by:c, a:`b`, a:limit.d FROM outside.x",
+        (
+            "SELECT get_json_object(CAST(a AS STRING), '$.from') AS `from`, "
+            "get_json_object(CAST(a AS STRING), '$.where') x, get_json_object(CAST(a.by AS STRING), '$.c') AS `c`, "
+            "get_json_object(CAST(a AS STRING), '$[\\'b\\']') AS `b`, "
+            "get_json_object(CAST(a AS STRING), '$.limit.d') AS `d` FROM outside.x"
+        ),
+    ),
     ("SELECT a:b FROM outside.x", "SELECT get_json_object(CAST(a AS STRING), '$.b') AS `b` FROM outside.x"),
     (
         "SELECT a:b.c[0].`d e`::string, 1 FROM outside.x",

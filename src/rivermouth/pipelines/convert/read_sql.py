@@ -13,7 +13,7 @@ from rivermouth.pipelines.sql.constants import closing, split_at_commas
 from rivermouth.pipelines.sql.edits import edited
 from rivermouth.pipelines.sql.parameters import markers, with_variables
 from rivermouth.pipelines.sql.sources import Sources, sources
-from rivermouth.pipelines.sql.tokens import Token, line_of, tokens
+from rivermouth.pipelines.sql.tokens import Token, is_part, line_of, tokens
 
 SECRET: Final = "\0secret"  # noqa: S105 - it is a placeholder for one
 """Placeholder for the value of a secret, which is never written."""
@@ -136,7 +136,7 @@ class _Select:
         pieces, position = [], start
         for i in range(low, high - 1):
             qualifies = self.found[i].is_name and self.found[i].value.lower() == alias.lower()
-            if qualifies and self.found[i + 1].text == "." and self.found[i - 1].text != ".":
+            if qualifies and self.found[i + 1].text == "." and not is_part(self.found, i):
                 pieces.append(self.text[position : self.found[i].start])
                 position = self.found[i + 1].end
         return "".join([*pieces, self.text[position:end]])

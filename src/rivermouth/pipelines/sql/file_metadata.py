@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from rivermouth.pipelines.sql.tokens import Token
+from rivermouth.pipelines.sql.tokens import Token, is_part
 
 COLUMN: Final = "_metadata"
 FUNCTIONS: Final = ("read_files", "cloud_files")
@@ -59,7 +59,7 @@ def _select(found: list[Token], i: int) -> int | None:
         i -= 1
         depth += {")": 1, "(": -1}.get(found[i].text, 0)
         depth = max(depth, 0)
-        if depth == 0 and found[i].word == "SELECT":
+        if depth == 0 and found[i].word == "SELECT" and not is_part(found, i):
             return i
     return None
 
@@ -79,7 +79,7 @@ def _list(found: list[Token], select: int, end: int) -> list[int]:
     """The tokens between SELECT and FROM that are in no parentheses."""
     depth, result = 0, []
     for i in range(select + 1, end):
-        if depth == 0 and found[i].word == "FROM":
+        if depth == 0 and found[i].word == "FROM" and not is_part(found, i):
             break
         depth += {"(": 1, ")": -1}.get(found[i].text, 0)
         if depth == 0:

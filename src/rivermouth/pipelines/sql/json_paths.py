@@ -7,7 +7,7 @@ from typing import Final
 
 from rivermouth.pipelines.sql.edits import Edit
 from rivermouth.pipelines.sql.parameters import is_marker
-from rivermouth.pipelines.sql.tokens import Token, quoted_name, quoted_string
+from rivermouth.pipelines.sql.tokens import Token, is_part, quoted_name, quoted_string
 
 _NO_OPERAND: Final = frozenset(
     [
@@ -116,7 +116,7 @@ def _operand(found: list[Token], i: int) -> int | None:
                 continue
             has_name = i > 0 and found[i - 1].is_name and found[i - 1].word not in _NO_OPERAND
             i -= has_name
-        elif not (token.is_name or token.is_string) or token.word in _NO_OPERAND:
+        elif not (token.is_name or token.is_string) or (token.word in _NO_OPERAND and not is_part(found, i)):
             return None
         if i > 1 and found[i - 1].text in (".", "::"):
             i -= 2
@@ -160,7 +160,7 @@ def _is_whole_column(found: list[Token], first: int, last: int) -> bool:
         return False
     depth = 0
     for i in range(first - 1, -1, -1):
-        text, word = found[i].text, found[i].word
+        text, word = found[i].text, "" if is_part(found, i) else found[i].word
         depth += {")": 1, "]": 1, "(": -1, "[": -1}.get(text, 0)
         if depth < 0 or (depth == 0 and word in _NO_SELECT_LIST):
             return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from rivermouth.pipelines.spec import SourceLine
-from rivermouth.pipelines.sql.tokens import tokens
+from rivermouth.pipelines.sql.tokens import is_part, tokens
 
 
 def without_qualifiers(
@@ -27,7 +27,7 @@ def without_qualifiers(
     found, kept, position = tokens(condition, at), "", 0
     for i, token in enumerate(found[:-2]):
         point, column = found[i + 1], found[i + 2]
-        begins = token.is_name and point.text == "." and column.is_name and (i == 0 or found[i - 1].text != ".")
+        begins = token.is_name and point.text == "." and column.is_name and not is_part(found, i)
         table = token.value.lower()
         if begins and table not in columns and column.value.lower() in qualified.get(table, ()):
             kept += condition[position : token.start]

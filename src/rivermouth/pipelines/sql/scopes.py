@@ -8,7 +8,7 @@ from typing import Final
 
 from rivermouth.pipelines.sql.edits import Edit
 from rivermouth.pipelines.sql.tables import Reference
-from rivermouth.pipelines.sql.tokens import Token, quoted_name
+from rivermouth.pipelines.sql.tokens import Token, is_part, quoted_name
 
 QUERY: Final = frozenset(("SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE"))
 """Words with which a query begins."""
@@ -48,9 +48,14 @@ def _is_behind_operator(found: list[Token], i: int) -> bool:
 def _is_operator(found: list[Token], i: int) -> bool:
     """Whether EXCEPT and its like at ``i`` is between queries: no part of a name, and no columns to leave out."""
     after = i + 1
-    before = found[i - 1].text if i > 0 else ""
-    is_of_star = before == "*" and found[i].word == "EXCEPT" and after < len(found) and found[after].text == "("
-    if before == "." or is_of_star:
+    is_of_star = (
+        i > 0
+        and found[i - 1].text == "*"
+        and found[i].word == "EXCEPT"
+        and after < len(found)
+        and found[after].text == "("
+    )
+    if is_part(found, i) or is_of_star:
         return False
     while after < len(found) and found[after].word in ("ALL", "DISTINCT", "("):
         after += 1
@@ -109,7 +114,7 @@ def qualifiers(found: list[Token], relations: Collection[Relation], tables: Iter
     """
     result, spans = [], [(each.start, each.end) for each in tables]
     for i, token in enumerate(found):
-        if not token.is_name or (i > 0 and found[i - 1].text == "."):
+        if not token.is_name or is_part(found, i):
             continue
         if not any(low <= token.start < high for low, high in spans):
             each = _qualifier(found, i, relations)

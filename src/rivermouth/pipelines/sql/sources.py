@@ -11,9 +11,9 @@ from rivermouth.pipelines.spec import SourceLine
 from rivermouth.pipelines.sql.constants import Constant, Expressions, closing, split_at_commas
 from rivermouth.pipelines.sql.parameters import with_variables
 from rivermouth.pipelines.sql.scopes import QUERY, Relation, Scope, begins_branch, branch
-from rivermouth.pipelines.sql.table_clauses import END_OF_FROM, KEY_ONCE, alias_behind, read_clauses
+from rivermouth.pipelines.sql.table_clauses import END_OF_FROM, KEY_ONCE, alias_behind, read_clauses, rows_of_values
 from rivermouth.pipelines.sql.tables import DECODING, Argument, Reference, Setting, TableFunction
-from rivermouth.pipelines.sql.tokens import Token, place, tokens
+from rivermouth.pipelines.sql.tokens import Token, is_part, place, tokens
 
 SOURCE_FUNCTIONS: Final = frozenset(
     [
@@ -67,7 +67,7 @@ class Sources:
         """Reads what one pair of parentheses holds, and what is within it."""
         i, is_query, outer = start, False, self._scope
         while i < end:
-            word = self._word(i, end)
+            word = self._word(i, end) if self._is_free(i) else ""
             if begins_branch(self.found, i, start):
                 self._scope = branch(self.found, i, end)
             if word == "(":
@@ -81,16 +81,16 @@ class Sources:
                 i, is_query = self._relations(i + 1, end, ctes), True
             elif word == "TABLE" and self._is_query_of_table(i, start, end):
                 i, is_query = self._query_of_table(i, end, ctes), True
-            elif word == "JOIN" and is_query and self._is_free(i):
+            elif word == "JOIN" and is_query:
                 i = self._relations(i + 1, end, ctes)
             else:
-                is_query = is_query or (word == "SELECT" and self._is_free(i))
+                is_query = is_query or word == "SELECT"
                 i += 1
         self._scope = outer
 
     def _is_free(self, i: int) -> bool:
-        """Whether the word at ``i`` is no part of a longer name."""
-        return i == 0 or self.found[i - 1].text != "."
+        """Whether the word at ``i`` is no part of a longer name, of a path or of a parameter."""
+        return not is_part(self.found, i)
 
     def _is_clause(self, i: int) -> bool:
         """Whether the word at ``i`` begins a clause: FROM does not in ``IS DISTINCT FROM`` and ``CHANGES FROM``."""
@@ -199,7 +199,12 @@ class Sources:
             return self._parenthesis(i, end, ctes, streaming=streaming)
         if word == "STREAM" and i + 1 < end and (after == "(" or self._is_relation_name(i + 1, end)):
             return self._stream(i + 1, end, ctes)
-        if word == "VALUES" or i >= end or not self.found[i].is_name:
+        if word == "VALUES":
+            rows, after_rows = rows_of_values(self.found, i + 1, end)
+            for low, high in rows:
+                self._level(low, high, ctes)
+            return after_rows
+        if i >= end or not self.found[i].is_name:
             return i
         if word == "IDENTIFIER" and after == "(":
             return self._identifier(i, end, streaming=streaming)

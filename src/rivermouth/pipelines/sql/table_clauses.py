@@ -8,7 +8,7 @@ from typing import Final
 
 from rivermouth.errors.pipeline_sql import SqlInvalid, SqlNotConstant
 from rivermouth.pipelines.sql.constants import Expressions, closing, split_at_commas
-from rivermouth.pipelines.sql.tokens import Token, place
+from rivermouth.pipelines.sql.tokens import Token, is_part, place
 from rivermouth.pipelines.sql.watermarks import end_of_watermark
 
 KEY_ONCE: Final = "give each key once"
@@ -134,6 +134,39 @@ def _is_in_interval(found: list[Token], start: int, i: int) -> bool:
         return True
     is_number = i - 2 >= start and found[i - 2].word == "INTERVAL"
     return is_number and not (found[i - 1].is_string and " " in found[i - 1].value.strip())
+
+
+def rows_of_values(found: list[Token], i: int, end: int) -> tuple[list[tuple[int, int]], int]:
+    """The rows behind the word ``VALUES``, each from and to, and the token behind the last one: an alias, or a clause.
+
+    Args:
+        found: Tokens.
+        i: The token behind the word.
+        end: The token after the last one that can belong to it.
+    """
+    rows = []
+    while i < end:
+        low = i
+        while i < end and found[i].text != "," and not _ends_row(found, i, low, end):
+            i = closing(found, i) + 1 if found[i].text == "(" else i + 1
+        rows.append((low, min(i, end)))
+        if i >= end or found[i].text != ",":
+            break
+        i += 1
+    return rows, min(i, end)
+
+
+def _ends_row(found: list[Token], i: int, low: int, end: int) -> bool:
+    """Whether the rows of VALUES end before ``i``: with a clause, or with an alias right behind a value."""
+    if is_part(found, i):
+        return False
+    if found[i].word in _BEHIND_TABLE | {"AS"}:
+        return True
+    before = found[i - 1]
+    is_behind_value = i > low and (before.is_string or before.text == ")" or before.text[0].isdigit())
+    is_unit = i - 2 >= low and found[i - 2].word == "INTERVAL"
+    follows = _word(found[:end], i + 1)
+    return found[i].is_name and is_behind_value and not is_unit and follows in _BEHIND_TABLE | {"", ",", "("}
 
 
 def alias_behind(found: list[Token], i: int, end: int) -> tuple[int, str | None]:

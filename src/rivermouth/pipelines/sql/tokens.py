@@ -89,6 +89,11 @@ def _unescaped(found: re.Match[str]) -> str:
     return chr(int(code[1:], 16)) if code[0] in "uU" else chr(int(code, 8))
 
 
+def is_part(found: list[Token], i: int) -> bool:
+    """Whether the word at ``i`` is part of a longer name, a step of a ``column:path``, or a parameter ``:name``."""
+    return i > 0 and found[i - 1].text in (".", ":")
+
+
 def string_value(text: str) -> str | None:
     """What a text says that is the literal of a string; None where it is something else."""
     found = _TOKEN.fullmatch(text)

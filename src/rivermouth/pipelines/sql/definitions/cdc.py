@@ -9,6 +9,7 @@ from rivermouth.errors.pipeline_sql import SqlInvalid
 from rivermouth.pipelines.spec import AutoCdc, SourceLine
 from rivermouth.pipelines.sql.constants import closing
 from rivermouth.pipelines.sql.definitions.cursor import Cursor, near
+from rivermouth.pipelines.sql.tokens import is_part
 
 _WHOLE: Final = "SELECT * FROM "
 _CLAUSES: Final = (
@@ -114,7 +115,7 @@ def _until_clause(cursor: Cursor, what: str) -> tuple[int, int]:
 
 
 def _begins_clause(cursor: Cursor) -> bool:
-    if cursor.i and cursor.token(-1).text == ".":
+    if is_part(cursor.found, cursor.i):
         return False
     if any(cursor.sees(*each) for each in _CLAUSES):
         return cursor.word() != "KEYS" or cursor.word(1) == "("
