@@ -5,7 +5,11 @@ import functools
 import pytest
 from pyspark.sql import functions as F
 
+from rivermouth.errors import DefinitionInvalid
 from rivermouth.pipelines.python.arguments import column_text
+from rivermouth.pipelines.python.files import Evaluation
+from rivermouth.pipelines.python.modules import importable
+from rivermouth.pipelines.python.registry import Registry
 from rivermouth.pipelines.session.snapshot_functions import takes_version
 from rivermouth.pipelines.session.table_properties import stored, with_known_properties
 from rivermouth.pipelines.spec import Dataset, Definitions, PythonQuery, SourceLine
@@ -35,6 +39,67 @@ class Snapshots:
 )
 def test_a_function_of_snapshots_takes_the_newest_version_if_it_has_a_place_for_it(function, takes):
     assert takes_version(PythonQuery(function)) == takes
+
+
+SHARED = """
+import functools
+import dlt
+def rows(): return 1
+def of(n): return n
+for name, rules in {"a": {"sound": "n > 0"}, "b": {"sound": "n > 9", "more": "m"}, "c": {}}.items():
+    dlt.table(name=name)(dlt.expect_all_or_drop(rules)(dlt.expect("of " + name, name)(rows)))
+twice = dlt.expect("sound", "n > 1")(functools.partial(of, 2))
+for name in ("d", "e"):
+    dlt.view(name=name)(twice)
+@dlt.expect("above", "n > 4")
+@dlt.table(name="f")
+@dlt.expect("below", "n > 3")
+@dlt.table
+def g():
+    "Seven."
+    return 7
+FOUND.append((rows(), g(), g.__name__, g.__doc__))
+"""
+
+
+def evaluated(folder, text, *found):
+    file = folder / "a.py"
+    file.write_text(text)
+    with importable({}):
+        return Evaluation(folder, {"FOUND": found[0] if found else None}, {}, Registry(folder)).evaluate([file])
+
+
+def test_a_function_can_be_decorated_for_several_datasets(tmp_path):
+    found = []
+    datasets = evaluated(tmp_path, SHARED, found).datasets
+    assert {each.name: [one.condition for one in each.expectations] for each in datasets} == {
+        "a": ["n > 0", "a"],
+        "b": ["n > 9", "m", "b"],
+        "c": ["c"],
+        "d": ["n > 1"],
+        "e": ["n > 1"],
+        "g": ["n > 3"],
+        "f": ["n > 4"],
+    }
+    assert found == [(1, 7, "g", "Seven.")]
+    assert [each.query.function() for each in datasets] == [1, 1, 1, 2, 2, 7, 7]
+    assert datasets[-1].query.function.__code__.co_filename.endswith("a.py")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "what"),
+    [
+        ("import dlt\n@dlt.expect_or_drop('x', 'y')\ndef a(): ...\n", 2, "expect_or_drop"),
+        ("import dlt\n@dlt.table\ndef a(): ...\ndlt.expect_all({'x': 'y'})(a.__wrapped__)\n", 4, "expect_all"),
+    ],
+)
+def test_expectations_without_a_dataset_are_refused(tmp_path, text, line, what):
+    with pytest.raises(DefinitionInvalid) as refused:
+        evaluated(tmp_path, text)
+    assert str(refused.value) == (
+        f"[DEFINITION_INVALID] {what}: no table and no view has it; the pipeline was not run\n"
+        f"  at: a.py:{line}\n  hint: @dp.table above @dp.{what}"
+    )
 
 
 def test_a_column_is_the_same_as_its_text(spark):

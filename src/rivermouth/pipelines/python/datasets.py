@@ -14,9 +14,10 @@ from rivermouth.pipelines.python.registry import (
     Registry,
     current,
     invalid,
-    mark,
     marked,
+    own,
     texts,
+    with_marks,
 )
 from rivermouth.pipelines.spec import Dataset, DatasetKind, Expectation, ExpectationAction, PythonQuery
 
@@ -86,13 +87,14 @@ def _decorated(what: str, kind: DatasetKind, given: Any, arguments: dict[str, An
         given = arguments.pop("query_function", None)
 
     def decorate(function: Function) -> Function:
-        _define(registry, what, kind, function, arguments)
-        return function
+        return _define(registry, what, kind, function, arguments)
 
     return decorate if given is None else decorate(given)
 
 
-def _define(registry: Registry, what: str, kind: DatasetKind, function: Function, arguments: dict[str, Any]) -> None:
+def _define(
+    registry: Registry, what: str, kind: DatasetKind, function: Function, arguments: dict[str, Any]
+) -> Function:
     if not callable(function):
         raise invalid(registry, what, "it decorates no function", f"@dp.{what} above a def")
     name = arguments.get("name") or function.__name__
@@ -103,9 +105,10 @@ def _define(registry: Registry, what: str, kind: DatasetKind, function: Function
         raise invalid(registry, f"{what} {name}", "a view has no table_properties", "remove table_properties")
     conf = texts(arguments.get("spark_conf"))
     expectations = tuple(marked(function, EXPECTATIONS, ()))
-    query = PythonQuery(function, conf, registry.session.use)
+    query = PythonQuery(own(function), conf, registry.session.use)
     number = registry.add(Dataset(name, kind, registry.here(), query, expectations=expectations, **fields))
-    mark(function, _DATASETS, (*marked(function, _DATASETS, ()), number))
+    registry.waiting.pop(id(function), None)
+    return with_marks(function, **{_DATASETS: (*marked(function, _DATASETS, ()), number)})
 
 
 def _fields(registry: Registry, what: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -208,9 +211,12 @@ def _expecting(
             raise invalid(registry, other, "its expectations would not be checked", ON_THE_TABLE)
         if numbers:  # above the decorator of the dataset
             registry.expect(numbers[-1], expectations)
-        else:
-            mark(function, EXPECTATIONS, (*expectations, *marked(function, EXPECTATIONS, ())))
-        return function
+            return function
+        found = with_marks(function, **{EXPECTATIONS: (*expectations, *marked(function, EXPECTATIONS, ()))})
+        error = invalid(registry, what, "no table and no view has it", f"@dp.table above @dp.{what}")
+        registry.waiting.pop(id(function), None)
+        registry.waiting[id(found)] = found, error
+        return found
 
     return decorate
 

@@ -54,10 +54,11 @@ class Evaluation:
             for file in files:
                 namespace = file_module(f"<{self._shown(file)}>").__dict__
                 names = names_of_file(self.names)
-                self.widgets.append(names["dbutils"].widgets if "dbutils" in names else None)
+                self.widgets.append(getattr(names.get("dbutils"), "widgets", None))
                 namespace.update(names, __file__=str(file))
                 with suppress(NotebookExit):
                     self._file(file, namespace)
+        self.registry.refuse_waiting()
         return self.registry.definitions()
 
     def _file(self, file: Path, namespace: dict[str, Any], arguments: Mapping[str, str] | None = None) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from rivermouth.domain.kafka.sink_options import OF_READERS
 from rivermouth.pipelines.python.arguments import column_names, column_text, scd_type, unknown_arguments
 from rivermouth.pipelines.python.printed import printing_apart
-from rivermouth.pipelines.python.registry import Registry, current, invalid, refuse_expectations, texts
+from rivermouth.pipelines.python.registry import Registry, current, invalid, own, refuse_expectations, texts
 from rivermouth.pipelines.spec import TABLE_NAME, AutoCdc, EventHook, Flow, FlowKind, PythonQuery, Sink
 
 Function = Callable[..., Any]
@@ -76,7 +76,7 @@ def _flow(what: str, kind: FlowKind, target: Any, arguments: dict[str, Any]) -> 
                 name=arguments.get("name") or function.__name__,
                 target=target,
                 kind=kind,
-                query=PythonQuery(function, texts(arguments.get("spark_conf")), registry.session.use),
+                query=PythonQuery(own(function), texts(arguments.get("spark_conf")), registry.session.use),
                 at=registry.here(),
                 once=bool(arguments.get("once")),
                 comment=arguments.get("comment"),

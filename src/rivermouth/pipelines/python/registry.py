@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
@@ -47,6 +48,7 @@ class Registry:
         reader: Gives frames of datasets.
         secret: Gives the secret of a scope and a key.
         session: What ``SET`` and ``USE`` have chosen so far in the file that is evaluated.
+        waiting: Functions with expectations that define no dataset yet, by their identity, with the error about it.
     """
 
     root: Path
@@ -59,6 +61,7 @@ class Registry:
     hooks: list[EventHook] = field(default_factory=list)
     notes: list[tuple[SourceLine, str]] = field(default_factory=list)
     session: SqlSession = field(default_factory=SqlSession)
+    waiting: dict[int, tuple[Any, DefinitionInvalid]] = field(default_factory=dict)
 
     def definitions(self) -> Definitions:
         """All of them, as they are now."""
@@ -83,6 +86,11 @@ class Registry:
         """Adds expectations to the dataset of that number: their decorator is above the dataset's."""
         known = self.datasets[number]
         self.datasets[number] = replace(known, expectations=(*expectations, *known.expectations))
+
+    def refuse_waiting(self) -> None:
+        """Raises DefinitionInvalid where expectations were written and no dataset has them."""
+        for _, error in self.waiting.values():
+            raise error
 
     def note(self, at: SourceLine, text: str) -> None:
         """Something that is written and has no effect here; kept once, however often its query is evaluated."""
@@ -110,6 +118,7 @@ class Registry:
 
 
 EXPECTATIONS: Final = "__rivermouth_expectations__"
+_FUNCTION: Final = "__rivermouth_function__"
 NO_DATASET: Final = "__rivermouth_no_dataset__"
 """What functions are marked with: their expectations, and that they define no dataset."""
 ON_THE_TABLE: Final = "write them at the target, dp.create_streaming_table(name, expect_all={...}), or at a view"
@@ -153,6 +162,23 @@ def mark(function: Callable[..., Any], name: str, value: Any) -> None:
         setattr(function, name, value)
     except AttributeError:
         function.__func__.__dict__[name] = value  # type: ignore[attr-defined]
+
+
+def with_marks(function: Callable[..., Any], **marks: Any) -> Callable[..., Any]:
+    """A function that does the same and has marks; the other one may be decorated again, for another dataset."""
+
+    @functools.wraps(function)
+    def decorated(*arguments: Any, **named: Any) -> Any:
+        return function(*arguments, **named)
+
+    decorated.__dict__.update({_FUNCTION: own(function), **marks})
+    return decorated
+
+
+def own(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function itself, without what our decorators made of it."""
+    found: Callable[..., Any] = marked(function, _FUNCTION, function)
+    return found
 
 
 def refuse_expectations(registry: Registry, what: str, function: Callable[..., Any]) -> None:
