@@ -142,6 +142,26 @@ def test_modules_of_the_working_folder_are_found_after_all_others(tmp_path):
     assert cloudpickle.loads(sent)() == "words"
 
 
+def test_the_packages_of_a_pipeline_are_imported_and_sent_to_workers(tmp_path):
+    file, found = tmp_path / "files/code.py", []
+    for name, text in {
+        "lib/src/of_bundle/words.py": "def get():\n    return 'words'\n",
+        "lib/src/beside.py": "X = 'hidden'",
+        "files/beside.py": "X = 'beside'",
+        "files/code.py": "import beside\nfrom of_bundle import words\nprint((beside.X, words.get))\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    package = tmp_path / "lib/src"
+    with importing(file.parent, [file], None, [package]) as folders, importable({}):
+        Evaluation(tmp_path, {"print": found.append}, {}, Registry(tmp_path)).evaluate([file])
+        assert folders.all()[:2] == [file.parent, package]
+        sent = cloudpickle.dumps(found[0][1])
+    assert found[0][0] == "beside"
+    assert str(package) not in sys.path
+    assert cloudpickle.loads(sent)() == "words"
+
+
 @pytest.mark.parametrize("known", [False, True])
 def test_modules_are_read_again_by_the_next_run(tmp_path, monkeypatch, known):
     """Also where the folder was known before: test runners add it."""

@@ -229,9 +229,44 @@ def test_a_bundle_with_its_default_target(make):
             "resources/orders.pipeline.yml:17",
             "environment has no effect: packages are not installed: pip install faker==1.0 'a[b]'",
         ),
+        (
+            "resources/orders.pipeline.yml:17",
+            "environment: x is no folder here; no modules are imported from it",
+        ),
         ("databricks.yml:13", f"${{workspace.current_user.short_name}} is {USER!r} here, the user of this machine"),
         ("resources/orders.pipeline.yml:12", "${workspace.file_path} is the folder of the bundle here"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("entry", "folder", "note"),
+    [
+        ("--editable ${workspace.file_path}", "src", None),
+        ("-e ..", "src", None),
+        ("-e ..[dev]", "src", None),
+        ("--editable='../lib'", "lib", None),
+        ("../lib", "lib", None),
+        ("/Workspace/Users/ann/shop/lib", "lib", "/Workspace/Users/ann/shop/lib does not exist here; lib is used"),
+        ("-e git+https://host/x.git", None, None),
+        ("../dist/x-1.whl", None, None),
+        ("-r requirements.txt", None, None),
+        ("../gone", None, "environment: ../gone is no folder here; no modules are imported from it"),
+    ],
+)
+def test_packages_of_folders_are_imported_from_them(make, entry, folder, note):
+    text = PIPELINE_PART.replace("--editable x, faker==1.0, 'a[b]', ./wheels/a.whl", json.dumps(entry) + ", faker")
+    files = {
+        "databricks.yml": ONE_BUNDLE,
+        "resources/orders.pipeline.yml": text,
+        "lib/x.py": "",
+        "requirements.txt": "",
+    }
+    found = one(make(files, *SOURCES))
+    assert found.packages == (() if folder is None else (found.folder / folder,))
+    said = [sentence for at, sentence in found.notes if at.line == 17]
+    effect = "environment has no effect:" if folder is None else f"environment: modules are imported from {folder};"
+    assert said[0] == f"{effect} packages are not installed: pip install faker"
+    assert said[1:] == ([] if note is None else [note])
 
 
 def test_a_target_adds_libraries_and_replaces_values(make):

@@ -20,7 +20,9 @@ _OF_WORKERS: Final = Path(__file__).parent / "of_workers"
 
 
 @contextlib.contextmanager
-def importing(root: Path, files: Sequence[Path], working: Path | None = None) -> Iterator[UserFolders]:
+def importing(
+    root: Path, files: Sequence[Path], working: Path | None = None, packages: Sequence[Path] = ()
+) -> Iterator[UserFolders]:
     """Modules in the folders of the files can be imported in the block; afterwards they are removed again.
 
     The functions and classes of the files are sent to workers by value, with what they use. If a worker imported their
@@ -30,12 +32,13 @@ def importing(root: Path, files: Sequence[Path], working: Path | None = None) ->
     Args:
         root: A folder with modules.
         files: Files of the pipeline. The modules are in their folders too.
+        packages: More folders with modules, which come behind these.
         working: A folder in which a module is looked for that is found nowhere else.
 
     Gives the folders from which modules are imported.
     """
     before, known = list(sys.path), set(sys.modules)
-    own = list(dict.fromkeys([str(root), *(str(file.parent) for file in files)]))
+    own = list(dict.fromkeys([str(root), *(str(file.parent) for file in files), *map(str, packages)]))
 
     def folders() -> list[Path]:
         # Some of its own may have been there before: a test runner adds the working folder.

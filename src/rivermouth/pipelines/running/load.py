@@ -132,7 +132,9 @@ def evaluated(
         avro = AvroFunctions(workspace.session, lambda: pipeline.project.schema_registry, registry.here)
         opened.enter_context(with_registry(avro))
         working = Path.cwd() if pipeline.settings.at is None else None
-        user_folders = opened.enter_context(importing(pipeline.root, pipeline.settings.files, working))
+        user_folders = opened.enter_context(
+            importing(pipeline.root, pipeline.settings.files, working, pipeline.settings.packages)
+        )
         share = opened.enter_context(worker_modules(spark))
         opened.enter_context(standing_in(workspace.session))
         opened.enter_context(frames_with_display())

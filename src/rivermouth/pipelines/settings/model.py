@@ -43,6 +43,7 @@ class PipelineSettings:
         storage: Root for checkpoints and the like, as it is written.
         event_log: The table for its events.
         root_path: A folder from which Python files import modules; absolute.
+        packages: Folders of packages from which Python files import modules; absolute.
         profile: The profile, or target of a bundle, with which the values were chosen.
         is_project: Whether it is written in a project file, as ``rivermouth.yml``.
         notes: What is written and has no effect here, or was replaced: where, and a sentence. Each is there once.
@@ -59,6 +60,7 @@ class PipelineSettings:
     storage: str | None = None
     event_log: EventLog | None = None
     root_path: Path | None = None
+    packages: tuple[Path, ...] = ()
     profile: str | None = None
     is_project: bool = False
     notes: tuple[tuple[SourceLine, str], ...] = ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Final
 
 from rivermouth.errors import PipelineFileMissing, PipelineSettingsInvalid
 from rivermouth.names import did_you_mean
+from rivermouth.pipelines.settings.environment import package_folders
 from rivermouth.pipelines.settings.libraries import Place, existing, library_files
 from rivermouth.pipelines.settings.model import EventLog, PipelineSettings
 from rivermouth.pipelines.settings.written import Written
@@ -72,7 +72,8 @@ def read_pipeline(written: Written, reading: Reading) -> PipelineSettings:
     if not name:
         raise written.invalid("the pipeline has no name", "name: orders")
     place = Place(name, reading.folder)
-    notes = _not_read(keys)
+    packages, of_environment = package_folders(keys.get("environment"), reading.resolved, place)
+    notes = _not_read(keys, of_environment)
     if "libraries" not in known or not known["libraries"].items("libraries"):
         fix = "libraries: [{glob: {include: transformations/**}}]"
         raise written.invalid(f"pipeline {name}: it has no libraries", fix)
@@ -92,6 +93,7 @@ def read_pipeline(written: Written, reading: Reading) -> PipelineSettings:
         storage=texts.get("storage"),
         event_log=_event_log(known.get("event_log")),
         root_path=_root_path(known.get("root_path"), place),
+        packages=tuple(packages),
         profile=reading.profile,
         notes=(*notes, *place.notes),
     )
@@ -134,7 +136,10 @@ def _root_path(written: Written | None, place: Place) -> Path | None:
     return path
 
 
-def _not_read(keys: Mapping[str, Written]) -> list[tuple[SourceLine, str]]:
+def _not_read(
+    keys: Mapping[str, Written], of_environment: list[tuple[SourceLine, str]]
+) -> list[tuple[SourceLine, str]]:
+    """What to say of keys that are not read; that of ``environment`` is given."""
     notes = []
     for key, value in keys.items():
         if key in _READ or key in _SILENT or key in CONNECTORS or value.value in (None, "false", [], {}):
@@ -142,13 +147,5 @@ def _not_read(keys: Mapping[str, Written]) -> list[tuple[SourceLine, str]]:
         if key not in _NOT_READ and (meant := re.fullmatch(r"did you mean '(\w+)'\?", did_you_mean(key, _READ))):
             raise PipelineSettingsInvalid(at=str(value.at), detail=f"unknown key {key!r}", fix=f"{meant[1]}: ...")
         reason = _NOT_READ.get(key, "rivermouth does not know this key")
-        if key == "environment" and (packages := _packages(value)):
-            reason = f"packages are not installed: pip install {shlex.join(packages)}"
-        notes.append((value.at, f"{key} has no effect: {reason}"))
+        notes += of_environment if key == "environment" else [(value.at, f"{key} has no effect: {reason}")]
     return notes
-
-
-def _packages(environment: Written) -> list[str]:
-    listed = environment.get("dependencies")
-    said = [each.value for each in listed.items("environment.dependencies")] if listed is not None else []
-    return [each for each in said if isinstance(each, str) and not each.startswith("-") and "/" not in each]
