@@ -130,6 +130,19 @@ def test_params_win(make):
     }
 
 
+def test_parameters_are_values_of_the_configuration(make):
+    text = SPARK + "parameters: {greeting: no, source: dev, 'start-date': 2026-01-01}\n"
+    found = one(make({"pipeline.yml": text}, "transformations/a.py"), params={"source": "prod"})
+    assert found.configuration == {
+        "spark.sql.shuffle.partitions": "010",
+        "greeting": "no",
+        "empty": "",
+        "source": "prod",
+        "start-date": "2026-01-01",
+    }
+    assert found.notes == ()
+
+
 def test_values_of_the_configuration_are_not_shown(make):
     assert "010" not in repr(one(make({"pipeline.yml": SPARK}, "transformations/a.py")))
 
@@ -622,6 +635,13 @@ BAD = {
         A + LIBRARY + "configuration:\n  a:\n",
         (
             "[PIPELINE_SETTINGS_INVALID] configuration.a: expected text, found null; nothing was run\n"
+            "  at: pipeline.yml:4\n  hint: write text"
+        ),
+    ),
+    "a parameter without a text": (
+        A + LIBRARY + "parameters:\n  a: [b]\n",
+        (
+            "[PIPELINE_SETTINGS_INVALID] parameters.a: expected text, found a list; nothing was run\n"
             "  at: pipeline.yml:4\n  hint: write text"
         ),
     ),

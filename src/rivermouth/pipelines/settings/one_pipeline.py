@@ -21,7 +21,7 @@ _ACCESS: Final = "rights on tables are not set here"
 _ADMIN: Final = "it is about the workspace of Databricks"
 _READ: Final = (
     *("name", "storage", "catalog", "database", "schema", "target", "configuration", "libraries", "continuous"),
-    *("event_log", "root_path"),
+    *("event_log", "root_path", "parameters"),
 )
 _NOT_READ: Final[Mapping[str, str]] = {
     **dict.fromkeys(("serverless", "photon", "clusters", "cluster", "edition", "channel", "development"), _COMPUTE),
@@ -86,7 +86,7 @@ def read_pipeline(written: Written, reading: Reading) -> PipelineSettings:
         folder=reading.folder,
         files=tuple(files),
         at=written.at,
-        configuration=_configuration(known.get("configuration"), reading.params),
+        configuration=_configuration(known, reading.params),
         catalog=texts.get("catalog") or None,
         schema=texts.get("database") or texts.get("schema") or texts.get("target") or None,
         continuous="continuous" in known and known["continuous"].is_true("continuous"),
@@ -99,18 +99,21 @@ def read_pipeline(written: Written, reading: Reading) -> PipelineSettings:
     )
 
 
-def as_configuration(name: str, value: Written) -> str:
-    """A value of ``configuration``, which is never shown.
+def as_configuration(name: str, value: Written, key: str = "configuration") -> str:
+    """A value of ``configuration`` or ``parameters``, which is never shown.
 
     Raises:
         PipelineSettingsInvalid: It is no text.
     """
-    return value.text(f"configuration.{name}")
+    return value.text(f"{key}.{name}")
 
 
-def _configuration(written: Written | None, params: Mapping[str, str]) -> dict[str, str]:
-    said = written.mapping("configuration") if written is not None else {}
-    return {**{name: as_configuration(name, value) for name, value in said.items()}, **params}
+def _configuration(known: Mapping[str, Written], params: Mapping[str, str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for key in ("configuration", "parameters"):
+        said = known[key].mapping(key) if key in known else {}
+        found |= {name: as_configuration(name, value, key) for name, value in said.items()}
+    return found | dict(params)
 
 
 def _event_log(written: Written | None) -> EventLog | None:
