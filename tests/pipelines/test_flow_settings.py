@@ -109,21 +109,30 @@ CREATE STREAMING TABLE berlin AS SELECT * FROM STREAM(parts);
 READER = """
 from pyspark import pipelines as dp
 
-@dp.table(spark_conf={"spark.sql.session.timeZone": "America/New_York"})
+@dp.table(spark_conf={"spark.sql.session.timeZone": "America/New_York", "spark.jars.packages": "a:b:1"})
 def new_york():
     return spark.readStream.table("parts")
 """
+AT_START = "has no effect here, Spark takes it when it starts: write it as spark: {conf: {%s: ...}} in rivermouth.yml"
 
 
-def test_a_view_in_sql_has_the_settings_of_its_reader_before_those_of_the_pipeline(folder):
+def test_a_view_in_sql_has_the_settings_of_its_reader_before_those_of_the_pipeline(folder, spark):
     settings = (folder.folder / "pipeline.yml").read_text()
-    folder.write("pipeline.yml", f"{settings}configuration: {{{ZONE}: Europe/Berlin}}\n")
-    folder.write("src/a.sql", PARTS)
+    master = f"spark.master: '{spark.sparkContext.master}', spark.executor.memory: 8g"
+    folder.write("pipeline.yml", f"{settings}configuration: {{{ZONE}: Europe/Berlin, {master}}}\n")
+    folder.write("src/a.sql", f"SET spark.driver.cores = 3;{PARTS}")
     folder.write("src/b.py", READER)
     folder.feed("in/1.json", {"id": 1, "at": "2026-01-01T00:00:00Z"})
     assert {each.error for each in folder.run().values()} == {None}
     assert folder.rows("default.berlin") == [(1, 1, "Europe/Berlin")]
     assert folder.rows("default.new_york") == [(1, 19, OTHER)]
+    said = [each.message for each in folder.events if "has no effect" in getattr(each, "message", "")]
+    places = {
+        "pipeline.yml:1": "spark.executor.memory",
+        "src/a.sql:2": "spark.driver.cores",
+        "src/b.py:4": "spark.jars.packages",
+    }
+    assert said == [f"{at}: {name} {AT_START % name}" for at, name in places.items()]
 
 
 @pytest.fixture

@@ -107,6 +107,7 @@ class Workspace(Reader):
         lake_tables.find_by_name(self.session, pipeline.project.lake.rstrip("/"), pipeline.names)
         for name, value in {**OF_PIPELINES, **pipeline.configuration}.items():
             self.session.conf.set(name, value)
+        self.session.note_unheeded(pipeline.configuration, pipeline.settings.at, registry.note)
 
     def evaluate(self, query: Query, dataset: str, at: SourceLine, *, nested: bool = False) -> Evaluated:
         """The frame of a query, as it is now, and what it reads; in a session with its settings.
@@ -128,6 +129,7 @@ class Workspace(Reader):
             collecting(self.registry),
             self.errors(at, dataset),
         ):
+            self.session.note_unheeded(own, at, self.registry.note)
             self._reads.append(reads)
             try:
                 frame = self.session.here(self._frame(query, dataset, at))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -14,6 +14,7 @@ from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.conf import RuntimeConfig
 
 from rivermouth.decoding.jvm.java_objects import java_frame, java_session
+from rivermouth.pipelines.spec import SourceLine
 from rivermouth.ports.internals import sessions
 from rivermouth.ports.internals import settings as internals
 from rivermouth.ports.internals.query_plans import CONSTRAINTS
@@ -31,6 +32,8 @@ OF_PIPELINES: Final = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
 }
 """Settings that the session of a pipeline has, where its configuration does not say another value."""
+
+_COMMAND_LINE: Final = SourceLine("command line", 1)
 
 
 class Settings(RuntimeConfig):
@@ -90,6 +93,7 @@ class SessionOfFlows(SparkSession):
     def __init__(self, context: SparkContext, java: Any) -> None:
         self._sc = context  # first: if somebody pickles the session, it is Spark's context that says why it cannot be
         self._of_thread = threading.local()
+        self._noted = set[tuple[str, str]]()
         super().__init__(context, java)
         self._own_conf = Settings(java.conf(), {})
 
@@ -116,6 +120,26 @@ class SessionOfFlows(SparkSession):
     def conf(self) -> RuntimeConfig:
         """The session's settings; also those that only the pipeline knows."""
         return self._own_conf if self._clone is None else self._clone.conf
+
+    def note_unheeded(
+        self, names: Iterable[str], at: SourceLine | None, note: Callable[[SourceLine, str], None]
+    ) -> None:
+        """Notes settings that Spark takes only when it starts, and that it was started without: once a file.
+
+        Args:
+            names: Settings of the session.
+            at: Where they are written; None on the command line.
+            note: Gets a sentence for each of these.
+        """
+        kept = self._own_conf.kept if self._clone is None else self._clone.conf.kept
+        asked = [name for name in names if name in kept and name.startswith("spark.")]
+        there = dict(self.sparkContext.getConf().getAll()) if asked else {}
+        at = at or _COMMAND_LINE
+        for name in asked:
+            if there.get(name) != kept[name] and (at.file, name) not in self._noted:
+                self._noted.add((at.file, name))
+                fix = f"write it as spark: {{conf: {{{name}: ...}}}} in rivermouth.yml"
+                note(at, f"{name} has no effect here, Spark takes it when it starts: {fix}")
 
     @contextmanager
     def with_settings(self, conf: Mapping[str, str], *, nested: bool = False) -> Iterator[None]:
