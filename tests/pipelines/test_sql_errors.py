@@ -354,6 +354,9 @@ STATEMENTS = [
     ("CRATE STREAMING TABLE t", "CRATE", "did you mean CREATE?"),
     ("APPLY CHANGE INTO t", "APPLY", OVER),
     ("'x'", "'x'", OVER),
+    ("SET VAR x = 1", "SET VAR", "write SET x = ..., and ${x} where its value is used"),
+    ("set variable\n`a b` = (SELECT 1)", "SET VARIABLE", "write SET a b = ..., and ${a b} where its value is used"),
+    ("SET VAR (a, b) = (SELECT 1, 2)", "SET VAR", "write SET a = ..., and ${a} where its value is used"),
 ]
 
 

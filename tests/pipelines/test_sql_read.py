@@ -575,12 +575,20 @@ SETS = [
     ("SET TIME ZONE 'Europe/Paris'", {"spark.sql.session.timeZone": "Europe/Paris"}),
     ("SET a = ${given}/x", {"a": "root/x"}),
     ("SET a = it's", {"a": "it's"}),
+    ("SET a = 1 -- it's the default; not this\n", {"a": "1"}),
+    ("SET a = 1 -- it's\n-- it's", {"a": "1"}),
+    ("SET -- it's\na = b--c", {"a": "b--c"}),
+    ("SET a = 'x -- y; z' -- it's", {"a": "'x -- y; z'"}),
+    ("SET var = 1", {"var": "1"}),
+    ("SET variable=VAR x", {"variable": "VAR x"}),
 ]
 
 
 @pytest.mark.parametrize(("statement", "conf"), SETS)
 def test_settings_hold_for_what_follows(statement, conf):
-    found = read_sql(f"CREATE VIEW a AS SELECT 1;\n{statement};\nCREATE VIEW b AS SELECT 2", AT, conf={"given": "root"})
+    behind = "'q'" if "--" in statement else "2"
+    text = f"CREATE VIEW a AS SELECT 1;\n{statement}\n;\nCREATE VIEW b AS SELECT {behind}"
+    found = read_sql(text, AT, conf={"given": "root"})
     assert [each.query.conf for each in found.datasets] == [{"given": "root"}, {"given": "root", **conf}]
 
 

@@ -35,7 +35,7 @@ _SHOWS: Final = frozenset(
     ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "SHOW", "DESCRIBE", "DESC", "EXPLAIN", "LIST", "(")
 )
 _SET: Final = re.compile(r"\s*(`[^`]+`|[^\s=]+)\s*=\s*(.*?)\s*", re.DOTALL)
-_LINE_COMMENT: Final = re.compile(r"(?:^|(?<=\s))--.*$", re.MULTILINE)
+_VARIABLE: Final = re.compile(r"(VAR|VARIABLE)\s+\(?\s*(`[^`]+`|[^\s=(),]+)\s*[=,)]", re.IGNORECASE)
 _NEXT_STATEMENT: Final = re.compile(r"\n\s*(?:CREATE|APPLY|SET|USE)\b", re.IGNORECASE)
 
 
@@ -132,7 +132,12 @@ def _set(file: _File, cursor: Cursor, statement: Statement) -> None:
     if _NEXT_STATEMENT.search(written):
         raise cursor.invalid("SET does not end before the next statement", "write ; behind the value of SET")
     line = cursor.line
-    written = _LINE_COMMENT.sub("", written).strip()
+    written = written.strip()
+    if variable := _VARIABLE.match(written):
+        name = variable[2].strip("`")
+        fix = f"write SET {name} = ..., and ${{{name}}} where its value is used"
+        at = cursor.source.place(cursor.found[0].start)
+        raise SqlStatementRefused(at=at, statement=f"SET {variable[1].upper()}", fix=fix)
     zone = re.fullmatch(r"TIME\s+ZONE\s+(.+)", written, re.IGNORECASE)
     if zone:
         written = f"spark.sql.session.timeZone = {zone[1]}"

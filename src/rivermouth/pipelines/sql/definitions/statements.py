@@ -10,7 +10,9 @@ from typing import Final
 from rivermouth.pipelines.spec import SourceLine
 from rivermouth.pipelines.sql.tokens import Token, lexed
 
-_SET_VALUE: Final = re.compile(r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|[^;])*""", re.DOTALL)
+_OF_VALUE: Final = r"""(?P<comment>(?<!\S)--[^\r\n]*)|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|[^;]"""
+_SET_VALUE: Final = re.compile(f"(?:{_OF_VALUE})*", re.DOTALL)
+_PIECE: Final = re.compile(_OF_VALUE, re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +21,7 @@ class Statement:
 
     Attributes:
         found: Its tokens, at least one, without the ``;``.
-        value: Of ``SET``: the text behind the word, as it is written; else None.
+        value: Of ``SET``: the text behind the word, as it is written but for comments of a line; else None.
     """
 
     found: list[Token]
@@ -47,7 +49,8 @@ def statements(text: str, at: SourceLine) -> Iterator[Statement]:
             if len(found) == 1 and token.word == "SET":
                 value = _SET_VALUE.match(text, token.end)
                 position = token.end + len(value[0]) if value else len(text)
-                yield Statement(found, text[token.end : position])
+                pieces = _PIECE.finditer(text, token.end, position)
+                yield Statement(found, "".join(piece[0] for piece in pieces if piece["comment"] is None))
                 break
         else:
             position = len(text)
