@@ -130,6 +130,14 @@ def test_params_win(make):
     }
 
 
+def test_what_is_true_to_each_reader_of_yaml_is_true_in_any_letter_case(make):
+    said = "{a: True, b: 'True', c: FALSE, d: yes, e: \"FALSE\", f: true, g: tRUE}"
+    text = f"name: a\ncontinuous: TRUE\nconfiguration: {said}\nlibraries: [{{file: {{path: a.py}}}}]\n"
+    found = one(make({"pipeline.yml": text}, "a.py"))
+    assert found.continuous
+    assert list(found.configuration.values()) == ["true", "True", "false", "yes", "FALSE", "true", "tRUE"]
+
+
 def test_parameters_are_values_of_the_configuration(make):
     text = SPARK + "parameters: {greeting: no, source: dev, 'start-date': 2026-01-01}\n"
     found = one(make({"pipeline.yml": text}, "transformations/a.py"), params={"source": "prod"})

@@ -94,6 +94,8 @@ def read(text: str, file: str) -> Document:
 def read_texts(text: str, file: str) -> Document:
     """The one document in ``text`` with its plain values as the texts that they are written as, and None for null.
 
+    What is true or false to all readers of YAML is ``true`` or ``false``, in whichever letter case it is written.
+
     So are files of others read, whose words mean what their own readers make of them.
 
     Args:
@@ -289,7 +291,8 @@ class _Texts(_Values):
 
     def _one(self, node: _Node, path: Path) -> str | None:  # noqa: ARG002 - of the base
         text = node.text or ""
-        return None if node.plain and scalar(text) is None else text
+        meant = scalar(text) if node.plain else text
+        return None if meant is None else text.lower() if isinstance(meant, bool) else text
 
     def _key(self, node: _Node, path: Path) -> str | int | None:
         return node.text or super()._key(node, path)
