@@ -190,6 +190,14 @@ def test_a_flow_writes_its_table_and_another_source_is_refused(run_flow, spark):
     assert_no_records(spark)
 
 
+def test_a_flow_with_an_archive_leaves_that_of_production_alone_and_reads_its_partitions(run_flow, tmp_path):
+    sink = {"type": "files", "format": "json", "path": str(tmp_path / "archive")}
+    flow = {"assign": {"orders": [1]}, "format": "text", "table": "silver.texts", "sink": sink}
+    texts = run_flow({**FLOW, "flows": {"texts": flow}}, "texts", [Record("a"), Record("b", partition=1)])
+    assert rows(texts.table(), "value") == [("b",)]
+    assert not (tmp_path / "archive").exists()
+
+
 def assert_no_records(spark):
     with pytest.raises(RivermouthError) as refused:
         plain_run_flow(FLOW, "copy", [], spark=spark)

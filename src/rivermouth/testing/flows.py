@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from rivermouth.engine.flow.jobs import FlowJob, FlowOutcome
 from rivermouth.engine.run.requests import handle_pending
@@ -21,6 +21,7 @@ from rivermouth.ports.spark.local_frames import no_rows
 from rivermouth.project.resolved.known_tables import check_one
 from rivermouth.project.resolved.resolved_project import ResolvedProject
 from rivermouth.rows import dead_letter
+from rivermouth.sinks.files import FilesSink
 from rivermouth.spec import StartingOffsets
 from rivermouth.spec.places import Places
 from rivermouth.testing.records import GivenRecords
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
     from rivermouth.domain.ledger.ledger import Counts
     from rivermouth.spec import Flow
+
+_ARCHIVE: Final = "_archive"
+"""The folder of the archive in the lake of the test."""
 
 
 def run_flow(
@@ -65,8 +69,8 @@ def run_flow(
         RivermouthError: Why the flow failed.
 
     Guarantees:
-        Neither the broker nor the project's own lake is read or written. All records are read, wherever the flow
-        would start.
+        Neither the broker, nor the project's own lake, nor the archive of a sink of files is read or written. All
+        records are read, wherever the flow would start.
     """
     found = FlowTest(_project(project, environ), flow, session_for_tests() if spark is None else spark)
     for name, rows in (tables or {}).items():
@@ -198,4 +202,6 @@ def _readable(project: ResolvedProject, flow: Flow) -> Flow:
         "group_id": None,
         "maintenance": None,
     }
-    return flow.model_copy(update={**changes, "places": Places(), "table": table})
+    # An absolute path or a URI is the archive of production, with its ledger.
+    sink = flow.sink.model_copy(update={"path": _ARCHIVE}) if isinstance(flow.sink, FilesSink) else flow.sink
+    return flow.model_copy(update={**changes, "places": Places(), "table": table, "sink": sink})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from rivermouth.domain.kafka.source_topics import GroupCommit, Topic
@@ -51,11 +52,14 @@ class GivenSource:
     # --- what there is to read ---
 
     def topics(self, flow: Flow) -> dict[str, Topic]:
-        """The topics that ``flow`` reads, by name, sorted."""
+        """The topics that ``flow`` reads, by name, sorted, with the partitions that it reads."""
         known = self._known()
+        if flow.assign:
+            parts = {name: tuple(sorted(set(flow.assign[name]))) for name in known if name in flow.assign}
+            return {name: replace(known[name], partitions=each) for name, each in parts.items()}
         if flow.topic_pattern is not None:
             return {name: topic for name, topic in known.items() if re.fullmatch(flow.topic_pattern, name)}
-        return {name: topic for name, topic in known.items() if name in (*flow.topics, *flow.assign)}
+        return {name: topic for name, topic in known.items() if name in flow.topics}
 
     def describe(self, names: Collection[str]) -> dict[str, Topic]:
         """Those of these topics that there are."""
