@@ -14,6 +14,7 @@ from rivermouth.domain.query.query_entry import QueryCounts
 from rivermouth.errors import ArgumentInvalid, DatasetNotInPipeline, TableNotWritten
 from rivermouth.names import did_you_mean
 from rivermouth.pipelines import commands
+from rivermouth.pipelines.files.paths import is_inside
 from rivermouth.pipelines.names import TableName
 from rivermouth.pipelines.notebooks import SUFFIXES
 from rivermouth.pipelines.running.pipeline import PATHS, Pipeline
@@ -130,8 +131,7 @@ class PipelineTest:
         """
         self._sources.now = time_of(now) or self._sources.now
         self._sources.add(tables, topics, files)
-        paths = {f"{PATHS}{path}": folder for path, folder in self._sources.paths.items()}
-        pipeline = replace(self._pipeline, configuration={**paths, **self._pipeline.configuration})
+        pipeline = replace(self._pipeline, configuration=self._configuration())
         options = commands.UpdateOptions(Selection(tuple(refresh), tuple(full_refresh)), follow=False)
         with loaded_for(
             options.selection, pipeline, self.spark, writes=True, computes=True, given=self._sources
@@ -140,6 +140,16 @@ class PipelineTest:
         if check:
             commands.raise_failures(self.outcomes)
         return self
+
+    def _configuration(self) -> dict[str, str]:
+        """The settings of the pipeline, in which the paths of files that were given are theirs."""
+        given = self._sources.paths
+        kept = {
+            name: value
+            for name, value in self._pipeline.configuration.items()
+            if not (name.startswith(PATHS) and any(is_inside(name.removeprefix(PATHS), path) for path in given))
+        }
+        return {**kept, **{f"{PATHS}{path}": folder for path, folder in given.items()}}
 
     def table(self, name: str) -> DataFrame:
         """A table of the pipeline, or one that was given.

@@ -136,8 +136,8 @@ class PipelineSources(GivenSources):
         """
         said = {name.lower(): value for name, value in options.items()}
         wanted = [each.strip() for each in said.get("subscribe", "").split(",") if each.strip()]
-        wanted += list(json.loads(said.get("assign", "{}")))
-        for topic in wanted:
+        assigned: dict[str, list[int]] = json.loads(said.get("assign", "{}"))
+        for topic in (*wanted, *assigned):
             if topic not in self._records.topics:
                 raise TopicNotGiven(topic=topic)
         pattern = said.get("subscribepattern")
@@ -146,6 +146,8 @@ class PipelineSources(GivenSources):
         reader: Any = DataStreamReader(session) if stream else session.read
         rows: DataFrame = reader.format("delta").load(self._topics)
         kept = F.col("topic").isin(wanted) if pattern is None else F.col("topic").rlike(f"^(?:{pattern})$")
+        for topic, partitions in assigned.items():
+            kept |= (F.col("topic") == topic) & F.col("partition").isin(partitions)
         headers = ", headers" if said.get("includeheaders", "false").lower() == "true" else ""
         return rows.where(kept).selectExpr(*(name.strip() for name in f"{_KAFKA}{headers}".split(",")))
 

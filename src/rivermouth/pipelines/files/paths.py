@@ -71,12 +71,16 @@ def _first_folder(path: str) -> tuple[str, str]:
     return begin, "" if re.search(r"[*?\[{]", first) else first
 
 
+def is_inside(path: str, folder: str) -> bool:
+    """Whether a path is a folder or inside of it, with ``dbfs:`` or without."""
+    plain, begin = _plain(path).rstrip("/"), _plain(folder).rstrip("/")
+    return plain == begin or plain.startswith(f"{begin}/")
+
+
 def _mapped(path: str, paths: Mapping[str, str]) -> str | None:
-    plain = _plain(path)
     for prefix in sorted(paths, key=lambda each: -len(_plain(each))):
-        begin = _plain(prefix).rstrip("/")
-        if plain == begin or plain.startswith(f"{begin}/"):
-            return paths[prefix].rstrip("/") + plain[len(begin) :]
+        if is_inside(path, prefix):
+            return paths[prefix].rstrip("/") + _plain(path)[len(_plain(prefix).rstrip("/")) :]
     return None
 
 
