@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import time
 
 import pytest
@@ -260,6 +261,53 @@ def test_sinks_take_what_they_take_outside_of_tests(tmp_path, run_pipeline):
     (tmp_path / "a.py").write_text(SINKS.replace("AS STRING) AS value", "AS STRING) AS total"))
     with pytest.raises(RivermouthError, match="value"):
         run_pipeline(tmp_path / "a.py", topics={"orders": []})
+
+
+READS = """
+from pyspark import pipelines as dp
+
+def loader(path):
+    options = {"format": "json", "cleanSource": "DELETE", "cleanSource.retentionDuration": "0 seconds"}
+    options = {f"cloudFiles.{name}": value for name, value in options.items()}
+    return spark.readStream.format("cloudFiles").schema("id bigint").options(**options).load(path)
+
+@dp.table
+def given():
+    return loader("/Volumes/raw/notes/new")
+
+@dp.table
+def loaded():
+    return loader("landed")
+
+@dp.table
+def read():
+    return spark.readStream.schema("id bigint").option("cleanSource", "delete").json("landed")
+
+@dp.table
+def assigned():
+    options = {"kafka.bootstrap.servers": "nowhere:1", "assign": '{"orders": [1]}'}
+    return spark.readStream.format("kafka").options(**options).load().selectExpr("CAST(value AS STRING) AS value")
+"""
+
+
+def test_files_that_are_given_win_over_settings_and_no_source_is_cleaned(tmp_path, run_pipeline):
+    (tmp_path / "a.py").write_text(READS)
+    paths = {"/Volumes/raw/notes": "./data", "/Volumes/raw/notes/new": "./data/new"}
+    settings = {"name": "shop", "libraries": [{"file": {"path": "a.py"}}]}
+    settings["configuration"] = {f"rivermouth.paths.{path}": place for path, place in paths.items()}
+    (tmp_path / "pipeline.yml").write_text(json.dumps(settings))
+    for place in ("data/new", "landed"):
+        (tmp_path / place).mkdir(parents=True)
+        (tmp_path / place / "1.json").write_text('{"id": 1}')
+    files = {"dbfs:/Volumes/raw/notes": {"new/9.json": '{"id": 9}'}}
+    shop = run_pipeline(tmp_path, files=files, topics={"orders": [Record("a"), Record("b", partition=1)]})
+    assert rows(shop.table("given"), "id") == [(9,)]
+    assert rows(shop.table("assigned"), "value") == [("b",)]
+    (tmp_path / "landed/2.json").write_text('{"id": 2}')
+    shop.update()
+    for name in ("loaded", "read"):
+        assert rows(shop.table(name), "id") == [(1,), (2,)]
+    assert sorted(each.name for each in (tmp_path / "landed").iterdir()) == ["1.json", "2.json"]
 
 
 def test_the_time_of_a_row_does_not_depend_on_the_zone_of_the_machine(spark, monkeypatch):

@@ -50,7 +50,7 @@ class FileSite:
         located: Gives a path as Spark finds it, for one as it is written and the place where it is.
         at: Where the source is written.
         writes: Whether what is known of the source is kept; a plan only reads it.
-        keeps_where_said: Whether it is kept in the folder that ``schemaLocation`` says. A test leaves that alone.
+        in_test: Whether a test reads it: ``schemaLocation`` is left alone, and no files are cleaned.
         dataset: The dataset, view or sink whose query reads it.
         starts: Knows which files it leaves out.
     """
@@ -59,7 +59,7 @@ class FileSite:
     located: Callable[[str, str | None], str] = lambda path, at: resolved(path, {}, at)
     at: SourceLine | None = None
     writes: bool = True
-    keeps_where_said: bool = True
+    in_test: bool = False
     dataset: str = ""
     starts: FirstStarts = field(default_factory=lambda: FirstStarts(settled=True))
 
@@ -77,20 +77,20 @@ class FileSites:
         state: Below which they keep what they know, each dataset in a folder of its own.
         located: As of ``FileSite``.
         writes: As of ``FileSite``.
-        keeps_where_said: As of ``FileSite``.
+        in_test: As of ``FileSite``.
         starts: Knows which files they leave out.
     """
 
     state: str
     located: Callable[[str, str | None], str]
     writes: bool
-    keeps_where_said: bool
+    in_test: bool
     starts: FirstStarts = field(default_factory=FirstStarts)
 
     def site(self, dataset: str = "query", at: SourceLine | None = None) -> FileSite:
         """Where a source belongs that the query of a dataset reads."""
         folder = f"{self.state}/{dataset.replace('/', '_')}"
-        return FileSite(folder, self.located, at, self.writes, self.keeps_where_said, dataset, self.starts)
+        return FileSite(folder, self.located, at, self.writes, self.in_test, dataset, self.starts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +263,7 @@ class Planner:
 
     def _place(self) -> KeptSchema:
         own = self.options.schema_location
-        if own is not None and self.site.keeps_where_said:
+        if own is not None and not self.site.in_test:
             folder = self.site.located(own, self.site.place)
         else:
             folder = default_folder(self.site.state_folder, self.path, self.options.format)

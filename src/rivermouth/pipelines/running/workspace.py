@@ -96,7 +96,8 @@ class Workspace(Reader):
         self.kafka_ends = KafkaEnds(self.session)
         self.lock = threading.RLock()
         self.nodes: Nodes | None = None
-        self.file_sites = FileSites(state, pipeline.located, writes, given is None)
+        self.in_test = given is not None
+        self.file_sites = FileSites(state, pipeline.located, writes, self.in_test)
         self._given = given
         self.of_views: dict[TableName, Evaluated] = {}
         """Queries of views, kept while the graph is made."""

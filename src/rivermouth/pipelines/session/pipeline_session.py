@@ -38,7 +38,13 @@ _FILES = ("", AUTO_LOADER, "delta", "json", "csv", "parquet", "orc", "text", "av
 
 
 class Catalogue(Protocol):
-    """What a session asks for the names and places that only a pipeline knows."""
+    """What a session asks for the names and places that only a pipeline knows.
+
+    Attributes:
+        in_test: Whether a test runs the pipeline; files that were read are not cleaned then.
+    """
+
+    in_test: bool
 
     def table(self, name: str, *, stream: bool, options: Mapping[str, str]) -> DataFrame | None:
         """A frame of the table ``name``; None where Spark itself is to find it."""
@@ -251,11 +257,12 @@ class _StreamReader(DataStreamReader):
         return super().schema(schema)
 
     def option(self, key: str, value: Any) -> DataStreamReader:
-        self._options[key] = _text(value)
-        return super().option(key, value)
+        return self.options(**{key: value})
 
     def options(self, **options: Any) -> DataStreamReader:
         self._options |= {key: _text(value) for key, value in options.items()}
+        if self._catalogue.in_test:
+            options = {key: value for key, value in options.items() if key.lower() != "cleansource"}
         return super().options(**options)
 
     def table(self, tableName: str) -> DataFrame:  # noqa: N803
