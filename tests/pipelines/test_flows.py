@@ -1,5 +1,6 @@
 """Several flows into one table, flows that run once, sinks, event hooks, and pipelines that go on."""
 
+import json
 import threading
 import time
 
@@ -82,6 +83,13 @@ def test_flows_of_all_kinds_do_their_work(folder, monkeypatch):
     assert set(folder.run(reset_checkpoint=("orders_north",))) == {"orders"}
     again = [(1, "north"), (1, "north"), (100, "past"), (2, "north"), (2, "north"), (3, "south"), (4, "south")]
     assert folder.rows("default.orders") == again
+    events = [json.loads(details) for (details,) in folder.rows("_rivermouth/pipelines/shop/event_log", "details")]
+    asked = {"full_refresh": False, "refresh_selection": [], "full_refresh_selection": []}
+    assert [each["create_update"] for each in events if "create_update" in each] == [
+        asked | {"refresh_selection": ["orders"], "reset_checkpoint_selection": []},
+        asked | {"reset_checkpoint_selection": ["orders_north"]},
+        asked | {"reset_checkpoint_selection": []},
+    ]
 
 
 @pytest.mark.long

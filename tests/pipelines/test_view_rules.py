@@ -8,6 +8,8 @@ from rivermouth.domain.query.query_entry import QueryCounts, QueryEntry, fingerp
 from rivermouth.domain.query.refresh_decision import SourceChange, ViewState, decide, policy_refused
 from rivermouth.domain.query.view_rules import never_by_increments, way_of
 from rivermouth.domain.query.view_tree import Key, PlanNode, TableRead
+from rivermouth.engine.query.query_events import ViewDecided
+from rivermouth.pipelines.running.event_log import _described
 
 
 def numbered(node, start=0):
@@ -209,3 +211,11 @@ def test_strict_refuses_a_full_refresh_unless_the_view_is_new_or_changed():
 def test_numbers_of_temporary_views_are_no_part_of_a_definition():
     plans = [f"SubqueryAlias __rm_{number}_orders\n+- View (`__rm_{number}_orders`, [id#1])" for number in (1, 23)]
     assert fingerprint(plans[0]) == fingerprint(plans[1]) != fingerprint(plans[0].replace("orders", "others"))
+
+
+def test_the_event_log_says_how_a_view_is_refreshed_where_databricks_does():
+    kinds = {"nothing": "NO_OP", "append": "APPEND_ONLY", "groups": "GROUP_AGGREGATE", "full": "COMPLETE_RECOMPUTE"}
+    for refresh, kind in kinds.items():
+        (event,) = _described(ViewDecided("totals", "totals", refresh, "a reason"), counted=False)
+        (chosen,) = event.details["planning_information"]["technique_information"]
+        assert chosen == {"maintenance_type": f"MAINTENANCE_TYPE_{kind}", "is_chosen": True, "is_applicable": True}

@@ -85,7 +85,12 @@ class EventLog:
     @contextmanager
     def of_update(self, selection: Selection) -> Iterator[None]:
         """An update is at work in the block; its events are in the table afterwards, unless that cannot be written."""
-        what = {"full_refresh": selection.full_refresh_all, "refresh_selection": list(selection.refresh)}
+        what = {
+            "full_refresh": selection.full_refresh_all,
+            "refresh_selection": list(selection.refresh),
+            "full_refresh_selection": list(selection.full_refresh),
+            "reset_checkpoint_selection": list(selection.reset_checkpoint),
+        }
         self._keep(_Event("create_update", "INFO", "Update was created.", {"create_update": what}))
         try:
             for each in definition_events(self._loaded.graph):
@@ -260,10 +265,11 @@ def _described(event: QueryEvent, *, counted: bool) -> list[_Event]:
         case ev.FlowRetried():
             return [progress("QUEUED", "WARN", reason=event.error)]
         case ev.ViewDecided():
-            details = {
-                "planning_information": {"maintenance_type": _MAINTENANCE[event.refresh], "reason": event.reason}
-            }
-            return [_Event("planning_information", "INFO", f"Flow '{name}': {event.refresh}: {event.reason}.", details)]
+            kind = _MAINTENANCE[event.refresh]
+            chosen = {"maintenance_type": kind, "is_chosen": True, "is_applicable": True}
+            plan = {"technique_information": [chosen], "maintenance_type": kind, "reason": event.reason}
+            said = f"Flow '{name}': {event.refresh}: {event.reason}."
+            return [_Event("planning_information", "INFO", said, {"planning_information": plan})]
         case ev.Note():
             return [_Event("user_action", "WARN", event.message, {})]
     return []
