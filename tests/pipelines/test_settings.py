@@ -913,7 +913,7 @@ def test_parts_without_a_value(make, reference, params):
     )
 
 
-def test_files_without_settings_are_not_guessed_about(make):
+def test_files_without_settings_are_not_guessed_about(make, monkeypatch):
     sources = {
         "etl/b.py": "from pyspark import pipelines as dp\n",
         "etl/c d.sql": "-- x\ncreate or refresh streaming table t as select 1",
@@ -922,11 +922,13 @@ def test_files_without_settings_are_not_guessed_about(make):
         ".venv/d.py": "import dlt",
     }
     folder = make(sources)
+    monkeypatch.chdir(folder.parent)
     assert refused(folder) == (
         "[PIPELINE_SETTINGS_MISSING] shop has files that define tables (etl/b.py, etl/c d.sql), and no pipeline.yml, "
         "spark-pipeline.yml, databricks.yml or rivermouth.yml in it declares a pipeline; nothing was run\n"
-        "  hint: rivermouth run etl/b.py"
+        "  hint: rivermouth run shop/etl/b.py"
     )
+    monkeypatch.chdir(folder)
     assert "hint: rivermouth run 'etl/c d.sql'" in refused(make({"etl/b.py": ""}))
 
 

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
-from typing import ClassVar, Self
+from string import Formatter
+from typing import Any, ClassVar, Final, Self
 
 SettingPath = tuple[str | int, ...]
 """Keys and list positions from a flow in the project file to one of its settings."""
 At = str | Callable[[SettingPath], str | None] | None
 """A place in a file, or a function that gives the place of a flow's setting."""
+
+
+class _Hints(Formatter):
+    """Fills hints in: ``{name!q}`` is one word for a shell."""
+
+    def convert_field(self, value: Any, conversion: Any) -> Any:
+        return shlex.quote(str(value)) if conversion == "q" else super().convert_field(value, conversion)
+
+
+_HINTS: Final = _Hints()
 
 
 class RivermouthError(Exception):
@@ -20,6 +32,7 @@ class RivermouthError(Exception):
 
     Attributes:
         setting_path: The setting of its flow that the error is about; empty for the whole flow.
+        of_pipeline: The pipeline, of several that a command was about, in which it was raised; else empty.
     """
 
     code: ClassVar[str] = "RIVERMOUTH"
@@ -30,6 +43,7 @@ class RivermouthError(Exception):
         self.at = at
         self.facts = facts
         self.setting_path: SettingPath = ()
+        self.of_pipeline = ""
         for name, value in facts.items():
             setattr(self, name, value)
         super().__init__(self.what.format(**facts))
@@ -42,7 +56,7 @@ class RivermouthError(Exception):
     @property
     def next_step(self) -> str:
         """The hint with its facts filled in; empty where there is none."""
-        return self.hint.format(**self.facts)
+        return _HINTS.vformat(self.hint, (), self.facts)
 
     def about(self, *path: str | int) -> Self:
         """This error, which is about the setting at ``path`` of its flow: ``"expectations", 0, "condition"``."""

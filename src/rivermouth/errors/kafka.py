@@ -203,7 +203,7 @@ class SinkStateLost(RivermouthError):
         "flow {flow} keeps state, and its checkpoint {checkpoint} is not the one of sink {sink}: {detail}; "
         "the flow was not started"
     )
-    hint = "restore the checkpoint, or rivermouth run --reset-checkpoint {sink}: all records are written again"
+    hint = "restore the checkpoint, or rivermouth run --reset-checkpoint {sink!q}: all records are written again"
 
 
 class RealTimeRefused(RivermouthError):

@@ -183,7 +183,7 @@ class StreamsMoved(RivermouthError):
         "flow {flow}: its query read the streams {before}, and it reads {now}; Spark finds what each of them has read "
         "by its number, so the flow was not started"
     )
-    hint = "rivermouth run --full-refresh {dataset}, or write the streams in their former order"
+    hint = "rivermouth run --full-refresh {dataset!q}, or write the streams in their former order"
 
 
 class SourceCleared(RivermouthError):

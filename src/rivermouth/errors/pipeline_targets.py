@@ -26,7 +26,7 @@ class CdcTargetChanged(RivermouthError):
 
     code = "CDC_TARGET_CHANGED"
     what = "dataset {dataset}: its table was written as {found}, and its flows say {wanted}; nothing was written to it"
-    hint = "rivermouth run --full-refresh {dataset}, or write the keys and the SCD type of the table"
+    hint = "rivermouth run --full-refresh {dataset!q}, or write the keys and the SCD type of the table"
 
 
 class CdcOrderLost(RivermouthError):
@@ -37,7 +37,7 @@ class CdcOrderLost(RivermouthError):
         "flow {flow}: the table {table} has rows, and {folder}, which has the order of their changes, is missing, or "
         "older than these rows; the flow was not started"
     )
-    hint = "rivermouth run --full-refresh {dataset}, or restore the folder"
+    hint = "rivermouth run --full-refresh {dataset!q}, or restore the folder"
 
 
 class TableRestored(RivermouthError):
@@ -49,8 +49,8 @@ class TableRestored(RivermouthError):
         "would not read the missing rows again, and was stopped"
     )
     hint = (
-        "RESTORE TABLE delta.`{table}` TO VERSION AS OF {before}; or rivermouth run --full-refresh {dataset}; or keep "
-        "the rows and read the sources again: rivermouth run --reset-checkpoint {dataset}"
+        "RESTORE TABLE delta.`{table}` TO VERSION AS OF {before}; or rivermouth run --full-refresh {dataset!q}; or "
+        "keep the rows and read the sources again: rivermouth run --reset-checkpoint {dataset!q}"
     )
 
 
@@ -89,7 +89,7 @@ class SinkPositionLost(RivermouthError):
         "flow {flow}: the checkpoint {checkpoint} is damaged: {detail}; nothing else says which rows sink {sink} has, "
         "and the flow was not started"
     )
-    hint = "restore the checkpoint, or send all rows again: rivermouth run --reset-checkpoint {sink}"
+    hint = "restore the checkpoint, or send all rows again: rivermouth run --reset-checkpoint {sink!q}"
 
 
 class SinkColumnsInvalid(RivermouthError):

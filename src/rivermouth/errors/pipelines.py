@@ -112,7 +112,7 @@ class RefreshNotIncremental(RivermouthError):
         "materialized view {dataset}: refresh_policy is incremental_strict, and it cannot be refreshed by increments: "
         "{reason}; it was not refreshed"
     )
-    hint = "rivermouth run --full-refresh {dataset}, once; or write another refresh_policy"
+    hint = "rivermouth run --full-refresh {dataset!q}, once; or write another refresh_policy"
 
 
 class QueryInvalid(RivermouthError):
@@ -162,7 +162,7 @@ class TableSchemaChanged(RivermouthError):
     what = (
         "dataset {dataset}: column {column} is {found} in the table, and its query brings {wanted}; nothing was written"
     )
-    hint = "rivermouth run --full-refresh {dataset}, or cast the column in the query"
+    hint = "rivermouth run --full-refresh {dataset!q}, or cast the column in the query"
 
 
 class TablePartitionsChanged(RivermouthError):
@@ -172,7 +172,7 @@ class TablePartitionsChanged(RivermouthError):
     what = (
         "dataset {dataset}: the table is partitioned by {found}, and its definition says {wanted}; nothing was written"
     )
-    hint = "rivermouth run --full-refresh {dataset}, or write the partition columns of the table"
+    hint = "rivermouth run --full-refresh {dataset!q}, or write the partition columns of the table"
 
 
 class QueryStateLost(RivermouthError):
@@ -184,8 +184,8 @@ class QueryStateLost(RivermouthError):
         "the flow was not started"
     )
     hint = (
-        "restore the checkpoint, or rivermouth run --full-refresh {dataset}, or keep the rows and read the sources "
-        "again: rivermouth run --reset-checkpoint {dataset}"
+        "restore the checkpoint, or rivermouth run --full-refresh {dataset!q}, or keep the rows and read the sources "
+        "again: rivermouth run --reset-checkpoint {dataset!q}"
     )
 
 
@@ -198,8 +198,8 @@ class QueryStateChanged(RivermouthError):
         "the batch was not written"
     )
     hint = (
-        "write the query as it was; or, for a table, rivermouth run --full-refresh {dataset}; or keep what was written "
-        "and read the sources again: rivermouth run --reset-checkpoint {dataset}"
+        "write the query as it was; or, for a table, rivermouth run --full-refresh {dataset!q}; or keep what was "
+        "written and read the sources again: rivermouth run --reset-checkpoint {dataset!q}"
     )
 
 
@@ -254,7 +254,7 @@ class RefreshWouldLose(RivermouthError):
 
     code = "REFRESH_WOULD_LOSE"
     what = "dataset {dataset}: a full refresh would lose data: {detail}; it was not cleared"
-    hint = "rivermouth run --full-refresh {dataset} --accept-data-loss"
+    hint = "rivermouth run --full-refresh {dataset!q} --accept-data-loss"
 
 
 class SourceChangedRows(RivermouthError):
@@ -278,7 +278,7 @@ class QueryCountsDisagree(RivermouthError):
 
     code = "QUERY_COUNTS_DISAGREE"
     what = "flow {flow}: ledger entry {entry}: {detail}; the batch is in table {dataset}, and its counts may be wrong"
-    hint = "rivermouth run --full-refresh {dataset}, once the query gives the same rows each time; or report a bug"
+    hint = "rivermouth run --full-refresh {dataset!q}, once the query gives the same rows each time; or report a bug"
 
 
 class PipelineFailed(RivermouthError):
@@ -342,7 +342,7 @@ class LettersNotReplayed(RivermouthError):
 
     code = "LETTERS_NOT_REPLAYED"
     what = "dead letters of {dataset} are not replayed: {detail}; nothing was written"
-    hint = "rivermouth dead-letters discard {dataset}, once the rows are corrected where they come from"
+    hint = "rivermouth dead-letters discard {dataset!q}, once the rows are corrected where they come from"
 
 
 class FlowNotConvertible(RivermouthError):
@@ -358,7 +358,7 @@ class FlowSettingsNotConvertible(RivermouthError):
 
     code = "FLOW_SETTINGS_NOT_CONVERTIBLE"
     what = "flow {flow} has settings that a pipeline does not have, and nothing was written:\n  {settings}"
-    hint = "rivermouth convert {flow} --leave-out {names}"
+    hint = "rivermouth convert {flow!q} --leave-out {names}"
 
 
 class NothingConverted(RivermouthError):
@@ -382,4 +382,4 @@ class PipelineAuditFailed(RivermouthError):
 
     code = "PIPELINE_AUDIT_FAILED"
     what = "tables do not have what their ledgers say: {datasets}; nothing was changed"
-    hint = "rivermouth tables describe {first}"
+    hint = "rivermouth tables describe {first!q}"

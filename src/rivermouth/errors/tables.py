@@ -26,7 +26,7 @@ class VersionMissing(RivermouthError):
 
     code = "VERSION_MISSING"
     what = "table {table} cannot be read as of {asked}: {detail}"
-    hint = "rivermouth tables describe {table}, for its newest version; without --version that one is read"
+    hint = "rivermouth tables describe {table!q}, for its newest version; without --version that one is read"
 
 
 class MetastoreUnavailable(RivermouthError):
@@ -91,7 +91,7 @@ class MaintenanceConflict(RivermouthError):
 
     code = "MAINTENANCE_CONFLICT"
     what = "table {table}: somebody committed a change of the same files first ({detail}); it is as they left it"
-    hint = "rivermouth tables optimize {table}, once more; or let its writer do it: maintenance: {{optimize: daily}}"
+    hint = "rivermouth tables optimize {table!q}, once more; or let its writer do it: maintenance: {{optimize: daily}}"
 
 
 class MaintenanceFailed(RivermouthError):
@@ -99,7 +99,7 @@ class MaintenanceFailed(RivermouthError):
 
     code = "MAINTENANCE_FAILED"
     what = "{operation} of table {table} failed: {detail}; no row of it was changed"
-    hint = "rivermouth tables describe {table}"
+    hint = "rivermouth tables describe {table!q}"
 
 
 class CatalogNameTwice(RivermouthError):
@@ -115,7 +115,7 @@ class RecordsNotReplayed(RivermouthError):
 
     code = "RECORDS_NOT_REPLAYED"
     what = "dead letters of {dataset} that were not decoded ({records}) are not replayed: {detail}; they stay open"
-    hint = "rivermouth run --full-refresh {dataset}, once its decode(...) fits them"
+    hint = "rivermouth run --full-refresh {dataset!q}, once its decode(...) fits them"
 
 
 class NewColumnsNotTaken(RivermouthError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -238,7 +239,7 @@ def _refuse_guessing(folder: Path) -> None:
         return
     names = [shown_name(path, folder) for path in found]
     files = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
-    first = f"'{names[0]}'" if re.search(r"[^\w./-]", names[0]) else names[0]
+    first = shlex.quote(shown_name(found[0], Path.cwd()))
     raise PipelineSettingsMissing(folder=folder.name or str(folder), files=files, first=first)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ def rows(found: ChosenTables, **asked: Any) -> TableRows:
     (pipeline, (table,)), *others = found.by_pipeline
     if others:
         detail = f"pipelines {pipeline.name} and {others[0][0].name} have a table of that name"
-        fix = f"rivermouth tables read {table.name}"
+        fix = f"rivermouth tables read {shlex.quote(table.name)}"
         raise ArgumentInvalid(argument="TABLE", detail=detail, fix=fix)
     return maintenance.rows_of_table(pipeline.project, table, **asked)
 

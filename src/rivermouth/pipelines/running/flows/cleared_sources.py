@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
@@ -80,7 +81,7 @@ def left_behind(graph: Graph, cleared: Collection[TableName], reset: Collection[
 
 def fix_of(graph: Graph, node: Node, source: Node) -> str:
     """How a table or a sink is filled from a source that was emptied."""
-    shown, table = graph.shown(node), graph.shown(source)
+    shown, table = shlex.quote(graph.shown(node)), graph.shown(source)
     if node.kind == "sink":
         return f"rivermouth run --reset-checkpoint {shown}: all rows of {table} are written to it once more"
     if node.dataset is not None and not allows_reset(node.dataset.properties):
