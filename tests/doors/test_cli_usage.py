@@ -18,13 +18,17 @@ from rivermouth.cli import kinds as kinds_command
 from rivermouth.cli import main as main_module
 from rivermouth.cli.main import cli, invoke
 from rivermouth.cli.output import count, plain, to_json
-from rivermouth.cli.pipelines import SettingsChoice, are_alone, meant
+from rivermouth.cli.pipelines import SettingsChoice, are_alone, check_selection, meant
 from rivermouth.cli.synonyms import COMMANDS, OPTIONS
 from rivermouth.cli.text_table import columns
-from rivermouth.errors import ProjectInvalid, ProjectNotFound, ProjectProblems
+from rivermouth.errors import ProjectInvalid, ProjectNotFound, ProjectProblems, RivermouthError
+from rivermouth.pipelines import commands as session_module
+from rivermouth.pipelines.selection import Selection
 from rivermouth.project.api import Project
+from rivermouth.project.commands import dead_letters as letters_module
 from rivermouth.project.file.json_schema import project_schema
 from rivermouth.project.resolved.static_checks import validate_static
+from rivermouth.testing import run_pipeline
 
 
 @pytest.fixture
@@ -475,6 +479,15 @@ def test_py4j_says_nothing_of_a_jvm_that_ends_in_mid_answer(file, passes):
         (["validate", "--param", "ab"], "--param ab: write it as KEY=VALUE."),
         (["run", "a.sql", "--update-schema"], "--update-schema is about flows, and a pipeline is meant."),
         (["run", "a.sql", "flow"], "flow is no source file: name files, or pipelines and flows."),
+        (
+            ["run", "a.sql", "--profile", "prod"],
+            "--profile is about the settings of a pipeline, and a.sql is a source file.",
+        ),
+        (["tables", "read", "a.sql"], "name one table: its rows are printed."),
+        (
+            ["dead-letters", "discard", "a.sql", "b"],
+            "b is no table that a has made, and no source file.",
+        ),
     ],
 )
 def test_options_of_pipelines_and_of_flows_are_told_apart(here, capsys, typed, complaint):
@@ -485,3 +498,84 @@ def test_options_of_pipelines_and_of_flows_are_told_apart(here, capsys, typed, c
     code, out, err = said(capsys, *typed)
     assert (code, out) == (2, "")
     assert err.endswith(f"Error: {complaint}\n")
+
+
+SHOPS = """
+lake: ./lake
+flows:
+  orders: {topics: [orders], format: raw, table: a.b}
+pipelines:
+  one: {files: [a.sql]}
+  two: {files: [b.sql]}
+"""
+MANY = "is about tables of one pipeline, and more is meant: name"
+
+
+@pytest.mark.parametrize(
+    ("typed", "complaint"),
+    [
+        (["run", "--refresh", "a"], f"--refresh {MANY} one or two."),
+        (["plan", "--full-refresh-all"], f"--full-refresh-all {MANY} one or two."),
+        (["run", "one", "two", "--full-refresh", "a"], f"--full-refresh {MANY} one or two."),
+        (["run", "one", "orders", "--reset-checkpoint", "a"], f"--reset-checkpoint {MANY} one."),
+        (["run", "one", "--refresh", ""], "--refresh names no table."),
+        (["run", "one", "--full-refresh", " , "], "--full-refresh names no table."),
+        (
+            ["run", "one", "--accept-data-loss"],
+            "--accept-data-loss is about tables that are cleared: add --full-refresh or --full-refresh-all.",
+        ),
+        (["plan", "orders", "--param", "a=b"], "--profile and --param are about pipelines, and orders is none."),
+        (
+            ["dead-letters", "discard", "--topic", "orders"],
+            "--topic is about flows; dead letters of a pipeline are chosen by --expectation.",
+        ),
+        (
+            ["dead-letters", "list", "--since", "2026-01-01"],
+            (
+                "--since is about flows; dead letters of a pipeline are chosen by --expectation, --reason, --field, "
+                "--topic, --partition."
+            ),
+        ),
+    ],
+)
+def test_what_cannot_be_done_with_all_is_not_done_with_a_part(here, capsys, monkeypatch, typed, complaint):
+    (here / "rivermouth.yml").write_text(SHOPS)
+    for name in ("a", "b"):
+        (here / f"{name}.sql").write_text(f"CREATE MATERIALIZED VIEW {name} AS SELECT 1 AS one;\n")
+    for part in (session_module, letters_module):
+        monkeypatch.setattr(part, "ManagedSession", None)
+    code, out, err = said(capsys, *typed)
+    assert (code, out) == (2, "")
+    assert err.endswith(f"Error: {complaint}\n")
+
+
+def test_several_pipelines_are_cleared_where_they_are_named(here):
+    (here / "rivermouth.yml").write_text(SHOPS)
+    for name in ("a", "b"):
+        (here / f"{name}.sql").write_text(f"CREATE MATERIALIZED VIEW {name} AS SELECT 1 AS one;\n")
+    pipelines, _ = meant("rivermouth.yml", ("one", "two"), SettingsChoice())
+    check_selection(Selection(full_refresh_all=True), ("one", "two"), pipelines, alone=True)
+    check_selection(Selection(refresh=("a",)), ("one",), pipelines[:1], alone=True)
+    assert [each.is_alone for each in pipelines] == [False, False]
+
+
+def test_source_files_are_of_the_project_that_is_named(here, capsys):
+    (here / "a.sql").write_text("CREATE MATERIALIZED VIEW a AS SELECT 1 AS one;\n")
+    (here / "rivermouth.yml").write_text("lake: ./lake\n")
+    (here / "prod").mkdir()
+    (here / "prod/pipeline.yml").write_text("name: shop\n")
+    missing = "no project file at prod/rivermouth.yml; nothing was read\n  hint: rivermouth init -f prod/rivermouth.yml"
+    assert said(capsys, "status", "-f", "prod/rivermouth.yml", "a.sql") == (1, "", f"[PROJECT_NOT_FOUND] {missing}\n")
+    for place in ("rivermouth.yml", "other.yml"):
+        (here / "prod" / place).write_text("lake: ./lake\n")
+    for named in ("prod", "prod/rivermouth.yml", "prod/other.yml"):
+        ([pipeline], _) = meant(named, ("a.sql",), SettingsChoice())
+        assert pipeline.project.lake == str(here / "prod/lake")
+    ([pipeline], others) = meant("rivermouth.yml", ("a.sql", "a"), SettingsChoice())
+    assert (pipeline.project.lake, others, pipeline.is_alone) == (str(here / "lake"), (), True)
+    with pytest.raises(RivermouthError) as refused:
+        run_pipeline([here / "a.sql"], profile="prod")
+    assert str(refused.value) == (
+        "[ARGUMENT_INVALID] profile: it is about the settings of a pipeline, and "
+        f"{here}/a.sql is a source file; nothing was run\n  hint: name the settings file, or leave profile out"
+    )

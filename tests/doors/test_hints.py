@@ -8,6 +8,7 @@ import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import pytest
@@ -17,9 +18,12 @@ import rivermouth
 from rivermouth.cli.hints import naming, naming_file, without_file
 from rivermouth.cli.live import LiveTable
 from rivermouth.cli.main import cli, invoke
+from rivermouth.cli.output import Output
+from rivermouth.cli.pipelines import speaker, speaking_of
 from rivermouth.cli.progress import JsonLines, PlainLines
 from rivermouth.engine.events import DeadLettersMany, FlowFailed
-from rivermouth.errors import ProjectProblems, RivermouthError
+from rivermouth.engine.query.query_events import Note
+from rivermouth.errors import ProjectProblems, RefreshWouldLose, RivermouthError
 from rivermouth.names import did_you_mean
 from rivermouth.project.api import Project
 from rivermouth.project.resolved.static_checks import validate_static
@@ -40,7 +44,7 @@ def texts() -> list[str]:
                     parts = (each.value if isinstance(each, ast.Constant) else "X" for each in child.values)
                     found.append("".join(str(part) for part in parts))
                 elif isinstance(child, ast.Constant) and isinstance(child.value, str):
-                    found.append(re.sub(r"\{\w+\}", "X", child.value))
+                    found.append(re.sub(r"\{\w+(?:!q)?\}", "X", child.value))
     return found
 
 
@@ -181,10 +185,18 @@ def test_from_nothing_to_a_project_by_hints(tmp_path, monkeypatch, capsys, befor
         (["-f", "a.yml"], "rivermouth dev kafka", "rivermouth dev kafka"),
         (["-f", "a.yml"], "start rivermouth again", "start rivermouth again"),
         (["--output", "json"], "rivermouth plan orders", "rivermouth plan orders"),
+        (["a b.sql", "c.py"], "rivermouth run --refresh x", "rivermouth run 'a b.sql' c.py --refresh x"),
+        (["a.sql", "-fp.yml"], "rivermouth tables read x", "rivermouth tables read -f p.yml a.sql x"),
+        (["--profile=prod"], "rivermouth run --refresh x", "rivermouth run --profile prod --refresh x"),
+        (["--param", "pin=1"], "rivermouth status", "rivermouth status --param pin=VALUE"),
+        (["--profile", "prod"], "rivermouth rebuild x", "rivermouth rebuild x"),
+        (["-f", "etl"], "rivermouth run etl/b.py", "rivermouth run etl/b.py"),
+        (["-f", "etl", "--param", "a=b"], "rivermouth run 'b c.py'", "rivermouth run --param a=VALUE 'b c.py'"),
     ],
 )
 def test_commands_in_hints_name_the_file_that_was_given(arguments, hint, typed):
-    assert naming_file(cli, ["plan", *arguments])(hint) == typed
+    named = naming_file(cli, ["plan", *arguments])
+    assert (named(hint), named(named(hint))) == (typed, typed)
 
 
 MANY = DeadLettersMany("orders", 4, 5, (), table="/lake/silver/orders__dead_letters", debug=False)
@@ -228,6 +240,30 @@ def test_the_next_step_after_init_names_the_file(tmp_path, monkeypatch, capsys):
     assert invoke(["init", "-f", "other.yml"]) == 0
     assert capsys.readouterr().out == "other.yml is written. Change it, and then: rivermouth validate -f other.yml\n"
     assert invoke(["validate", "-f", "other.yml"]) == 0
+
+
+def run_of(pipeline, dataset):
+    """A run that says something and then fails."""
+    with speaking_of(pipeline, Output()) as told:
+        speaker(told)(Note("", "", "stops then: rivermouth run --full-refresh orders"))
+        raise RefreshWouldLose(dataset=dataset, detail="a topic is shorter")
+
+
+def test_commands_in_hints_name_a_pipeline_among_several(capsys):
+    pipeline = SimpleNamespace(name="the shop", is_alone=False)
+    hint = "rivermouth run 'the shop' --full-refresh 'daily orders' --accept-data-loss"
+    with pytest.raises(RefreshWouldLose) as raised:
+        run_of(pipeline, "daily orders")
+    assert capsys.readouterr().err == "stops then: rivermouth run 'the shop' --full-refresh orders\n"
+    Output().error(raised.value)
+    assert capsys.readouterr().err.endswith(f"  hint: {hint}\n")
+    Output(json=True).error(raised.value)
+    assert json.loads(capsys.readouterr().err)["hint"] == hint
+    pipeline.is_alone = True
+    with pytest.raises(RefreshWouldLose) as raised:
+        run_of(pipeline, "orders")
+    Output().error(raised.value)
+    assert capsys.readouterr().err.endswith("  hint: rivermouth run --full-refresh orders --accept-data-loss\n")
 
 
 @pytest.mark.parametrize("output", [[], ["--output", "json"]])

@@ -68,3 +68,26 @@ def test_tables_are_read_and_looked_after(shop, capsys):
     assert shop.rows("default.latest", "id, note") == [(0, "note 0"), (1, "newer")]
     assert len(shop.rows("default.orders")) == 4
     assert {each.problems for each in audited(shop.pipeline())} == {()}
+
+
+NAMED = """
+CREATE STREAMING TABLE orders (CONSTRAINT positive EXPECT (id > 0) ON VIOLATION DEAD LETTER)
+AS SELECT * FROM STREAM read_files('in', format => 'json', schema => 'id INT');
+"""
+
+
+def test_tables_of_a_named_file_are_reached_with_it(folder, capsys, monkeypatch):
+    monkeypatch.chdir(folder.folder)
+    folder.write("orders.sql", NAMED)
+    folder.feed("in/1.json", {"id": 1}, {"id": 0})
+    assert invoke(["run", "orders.sql", "--param", "a=b"]) == 0
+    code, text = said(capsys, "read", "orders.sql", "orders", "--columns", "id", "--output", "json")
+    assert (code, text.splitlines()[-1]) == (0, '{"id":1}')
+    assert reports(capsys, "vacuum", "orders.sql", "default.orders", "--dry-run") == {"default.orders": (1, 1)}
+    assert said(capsys, "describe", "orders.sql", "order")[1].endswith("  hint: did you mean 'orders'?\n")
+    assert invoke(["dead-letters", "discard", "orders.sql", "orders", "--dry-run"]) == 0
+    assert capsys.readouterr().out == "orders: 1 dead letter would be discarded\n"
+    (folder.folder / "in/1.json").unlink()
+    assert invoke(["run", "orders.sql", "--full-refresh", "orders", "--param", "a=b"]) == 1
+    hint = "rivermouth run orders.sql --param a=VALUE --full-refresh orders --accept-data-loss"
+    assert capsys.readouterr().err.endswith(f"  hint: {hint}\n")

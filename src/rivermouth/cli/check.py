@@ -17,6 +17,7 @@ from rivermouth.cli.pipelines import (
     has_flows,
     meant,
     notes,
+    speaking_of,
     with_selection,
     with_settings,
 )
@@ -83,10 +84,12 @@ def plan(
 
     taken = adoption(adopt, flows=flows, decided=False, command="plan")
     pipelines, others = meant(file, flows, settings)
-    check_selection(selected, pipelines)
+    alone = are_alone(file, flows, pipelines, others)
+    check_selection(selected, flows, pipelines, alone=alone)
     for pipeline in pipelines:
-        _plan_pipeline(pipeline, selected, output, graph)
-    if are_alone(file, flows, pipelines, others):
+        with speaking_of(pipeline, output) as told:
+            _plan_pipeline(pipeline, selected, told, graph)
+    if alone:
         return
     flows = others
     with hooks(output) as given:
@@ -108,7 +111,7 @@ def _validate_pipeline(pipeline: Pipeline, output: Output) -> None:
     from rivermouth.pipelines import commands
 
     notes(pipeline, output)
-    with hooks(output) as given:
+    with speaking_of(pipeline, output), hooks(output) as given:
         datasets = commands.validate(pipeline, given, note=output.note)
     text = f"pipeline {pipeline.name}: {count(len(datasets), 'dataset')}, nothing wrong"
     output.result(text, {"pipeline": pipeline.name, "datasets": datasets})
@@ -132,7 +135,7 @@ def _plan_pipeline(pipeline: Pipeline, chosen: Selection, output: Output, form: 
         output.result(picture.rstrip("\n"), {"pipeline": pipeline.name, "graph": picture})
         return
     body = {"pipeline": pipeline.name, "datasets": plain(planned)}
-    output.result(pipeline_text(pipeline, planned), body)
+    output.result(output.hinted(pipeline_text(pipeline, planned)), body)
 
 
 def plan_text(plan: FlowPlan) -> str:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from rivermouth.cli.hints import SOURCE_FILES
 from rivermouth.cli.options import with_project
 from rivermouth.cli.output import Output
-from rivermouth.cli.pipelines import SOURCE_FILES, SettingsChoice, meant, with_settings
+from rivermouth.cli.pipelines import SettingsChoice, meant, with_settings
 from rivermouth.errors import ArgumentInvalid, ConvertedFileExists, NothingConverted
 
 if TYPE_CHECKING:

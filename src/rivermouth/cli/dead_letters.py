@@ -12,7 +12,7 @@ from rivermouth.cli.attend import hooks
 from rivermouth.cli.letter_text import about, letter_json, letter_text, place, row_json, row_text, utc
 from rivermouth.cli.options import Timestamp, WholeNumber, with_flows, with_project
 from rivermouth.cli.output import Output, count, plain
-from rivermouth.cli.pipelines import SettingsChoice, has_flows, meant, with_settings
+from rivermouth.cli.pipelines import SettingsChoice, has_flows, pipelines_of, with_settings, without_files
 from rivermouth.cli.text_table import columns
 
 if TYPE_CHECKING:
@@ -72,7 +72,8 @@ def dead_letters() -> None:
     """Records that could not go into their table: look at them, try them again, give them up.
 
     Of a pipeline the rows that failed an expectation whose action is dead_letter. FLOW is the name of a flow, of a
-    pipeline, or of a table of a pipeline.
+    pipeline, or of a table of a pipeline. With source files (.py, .sql, .ipynb) among the names, the tables are those
+    of their pipeline.
     """
 
 
@@ -88,13 +89,13 @@ def list_(output: Output, flows: tuple[str, ...], file: str, *, settings: Settin
     from rivermouth.project.api import Project
     from rivermouth.project.commands import dead_letters as letters
 
-    where = _where(file, flows, settings)
+    where = _where(file, flows, settings, chosen, _OF_PIPELINES)
     with hooks(output) as given:
         groups = letters.listed(Project.load(file), where.flows, _filter(chosen), given) if where.has_flows else []
         of_rows = [
             group
             for pipeline, tables in where.pipelines
-            for group in of_pipelines.listed(pipeline, tables, where.filter(chosen), given)
+            for group in of_pipelines.listed(pipeline, tables, where.filter, given)
         ]
     parts = []
     if groups:
@@ -140,7 +141,7 @@ def show(
     from rivermouth.project.api import Project
     from rivermouth.project.commands import dead_letters as letters
 
-    where = _where(file, flows, settings)
+    where = _where(file, flows, settings, chosen, _OF_PIPELINES)
     with hooks(output) as given:
         found = []
         if where.has_flows:
@@ -148,7 +149,7 @@ def show(
         of_rows = [
             letter
             for pipeline, tables in where.pipelines
-            for letter in of_pipelines.shown(pipeline, tables, where.filter(chosen), limit=limit, hooks=given)
+            for letter in of_pipelines.shown(pipeline, tables, where.filter, limit=limit, hooks=given)
         ]
     text = "\n\n".join([*(letter_text(letter) for letter in found), *(row_text(letter) for letter in of_rows)])
     body: dict[str, Any] = {"dead_letters": [letter_json(letter) for letter in found]}
@@ -185,7 +186,7 @@ def replay(
     from rivermouth.project.api import Project
     from rivermouth.project.commands import dead_letters as letters
 
-    where = _where(file, flows, settings)
+    where = _where(file, flows, settings, chosen, ("expectation",))
     with hooks(output) as given:
         done = []
         if where.has_flows:
@@ -193,9 +194,7 @@ def replay(
         of_rows = [
             each
             for pipeline, tables in where.pipelines
-            for each in of_pipelines.replayed(
-                pipeline, tables, where.filter(chosen, ("expectation",)).expectation, dry_run=dry_run, hooks=given
-            )
+            for each in of_pipelines.replayed(pipeline, tables, where.filter.expectation, dry_run=dry_run, hooks=given)
         ]
     lines = [f"{each.flow}: {replayed_text(each)}" for each in done]
     lines += [_replayed_rows(each) for each in of_rows]
@@ -223,14 +222,13 @@ def discard(
     from rivermouth.project.api import Project
     from rivermouth.project.commands import dead_letters as letters
 
-    where = _where(file, flows, settings)
+    where = _where(file, flows, settings, chosen, ("expectation",))
     with hooks(output) as given:
         done = {}
         if where.has_flows:
             done = letters.discarded(Project.load(file), where.flows, _filter(chosen), dry_run=dry_run, hooks=given)
         for pipeline, tables in where.pipelines:
-            expectation = where.filter(chosen, ("expectation",)).expectation
-            done |= of_pipelines.discarded(pipeline, tables, expectation, dry_run=dry_run, hooks=given)
+            done |= of_pipelines.discarded(pipeline, tables, where.filter.expectation, dry_run=dry_run, hooks=given)
     would = " would be" if dry_run else ""
     text = "\n".join(f"{flow}: {count(letters_, 'dead letter')}{would} discarded" for flow, letters_ in done.items())
     output.result(text or "no dead letters", {"discarded": done, "dry_run": dry_run})
@@ -244,43 +242,65 @@ class _Where:
         flows: Names of flows; all where empty.
         has_flows: Whether flows are meant at all.
         pipelines: Pipelines, each with the names of its tables; all of them where there is none.
+        filter: What is asked of the dead letters of the pipelines.
     """
 
     flows: tuple[str, ...]
     has_flows: bool
     pipelines: list[tuple[Pipeline, tuple[str, ...]]]
-
-    def filter(self, chosen: dict[str, Any], allowed: Collection[str] = _OF_PIPELINES) -> LetterFilter:
-        """What is asked of dead letters of pipelines, by the options that are ``allowed``.
-
-        Raises:
-            UsageError: Something is asked that only records of Kafka have.
-        """
-        from rivermouth.pipelines.dead_letters import LetterFilter
-
-        for name, value in chosen.items():
-            if value is not None and name not in ("status", *allowed):
-                known = ", ".join(f"--{each}" for each in allowed if each != "status")
-                msg = f"--{name.replace('_', '-')} is about flows; dead letters of a pipeline are chosen by {known}."
-                raise click.UsageError(msg)
-        asked = {name: chosen.get(name) for name in _OF_PIPELINES}
-        return LetterFilter(**{**asked, "status": None if asked["status"] == "all" else asked["status"]})
+    filter: LetterFilter
 
 
-def _where(file: str, names: tuple[str, ...], settings: SettingsChoice) -> _Where:
+def _where(
+    file: str, names: tuple[str, ...], settings: SettingsChoice, chosen: dict[str, Any], allowed: Collection[str]
+) -> _Where:
+    """What a command is about. It is known as a whole before the first dead letter is read or changed.
+
+    Raises:
+        UsageError: Pipelines are meant, and an option is given that only flows have.
+    """
+    flows, has_any, pipelines = _meant(file, names, settings)
+    return _Where(flows, has_any, pipelines, _filter_of_rows(chosen, allowed if pipelines else chosen))
+
+
+def _meant(
+    file: str, names: tuple[str, ...], settings: SettingsChoice
+) -> tuple[tuple[str, ...], bool, list[tuple[Pipeline, tuple[str, ...]]]]:
     from rivermouth.pipelines.dead_letters import tables_called
 
-    pipelines, others = meant(file, names, settings)
-    if not names:
-        return _Where((), not pipelines or has_flows(file, pipelines), [(each, ()) for each in pipelines])
-    chosen: list[tuple[Pipeline, tuple[str, ...]]] = [(each, ()) for each in pipelines]
-    tables: set[str] = set()
-    for each in meant(file, (), settings)[0] if others else ():
+    files, wanted = without_files(names)
+    pipelines = pipelines_of(file, files, settings)
+    if not wanted:
+        return (), not pipelines or has_flows(file, pipelines), [(each, ()) for each in pipelines]
+    chosen: list[tuple[Pipeline, tuple[str, ...]]] = [(each, ()) for each in pipelines if each.name in wanted]
+    known = {each.name for each in pipelines}
+    others = [name for name in wanted if name not in known]
+    for each in pipelines if others else ():
         called = {name for table in tables_called(each, others) for name in (table.dataset, table.table)} & {*others}
-        tables |= called
+        known |= called
         chosen += [(each, tuple(sorted(called)))] if called else []
-    flows = tuple(name for name in others if name not in tables)
-    return _Where(flows, bool(flows), chosen)
+    flows = tuple(name for name in others if name not in known)
+    if flows and files:
+        msg = f"{flows[0]} is no table that {pipelines[0].name} has made, and no source file."
+        raise click.UsageError(msg)
+    return flows, bool(flows), chosen
+
+
+def _filter_of_rows(chosen: dict[str, Any], allowed: Collection[str]) -> LetterFilter:
+    """What is asked of dead letters of pipelines, by the options that are ``allowed``.
+
+    Raises:
+        UsageError: Something is asked that only records of Kafka have.
+    """
+    from rivermouth.pipelines.dead_letters import LetterFilter
+
+    for name, value in chosen.items():
+        if value is not None and name not in ("status", *allowed):
+            known = ", ".join(f"--{each}" for each in allowed if each != "status")
+            msg = f"--{name.replace('_', '-')} is about flows; dead letters of a pipeline are chosen by {known}."
+            raise click.UsageError(msg)
+    asked = {name: chosen.get(name) for name in _OF_PIPELINES}
+    return LetterFilter(**{**asked, "status": None if asked["status"] == "all" else asked["status"]})
 
 
 def _replayed_rows(done: ReplayedRows) -> str:

@@ -10,13 +10,14 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from rivermouth import errors
+from rivermouth.cli.hints import naming_pipeline
 from rivermouth.cli.text_table import folded
 from rivermouth.errors import RivermouthError
 from rivermouth.names import printable
@@ -31,13 +32,19 @@ class Output:
     Attributes:
         json: One JSON value a line instead of text.
         traceback: Whether an unexpected error shows its full trace.
-        hinted: Puts the project file that this command was given into the commands of a text, so that they work when
-            pasted. For texts of ours: rows and records stay as they are.
+        hinted: Puts the files and settings that this command was given into the commands of a text, so that they work
+            when pasted. For texts of ours: rows and records stay as they are.
     """
 
     json: bool = False
     traceback: bool = False
     hinted: Callable[[str], str] = str
+
+    def of(self, pipeline: str) -> Output:
+        """The same, and commands that refresh tables name the pipeline; the same alone where it is empty."""
+        if not pipeline:
+            return self
+        return replace(self, hinted=lambda text: self.hinted(naming_pipeline(text, pipeline)))
 
     def result(self, text: str, value: object, *, whole: bool = False) -> None:
         """Says a result: ``text``, or its twin ``value`` as one line of JSON.
@@ -48,7 +55,7 @@ class Output:
             whole: Lines of the text are never broken, as they are there to be copied.
         """
         if self.json:
-            echo_json(to_json(self._hinted_json(plain(value))))
+            echo_json(to_json(self.hinted_json(plain(value))))
         else:
             echo(self.hinted_text(text), whole=whole)
 
@@ -59,21 +66,23 @@ class Output:
 
     def error(self, error: RivermouthError) -> None:
         """Says an error on standard error."""
+        speaks = self.of(error.of_pipeline)
         if self.json:
-            echo_json(to_json(self._hinted_json(plain(error))), err=True)
+            echo_json(to_json(speaks.hinted_json(plain(error))), err=True)
         else:
-            echo(self.hinted_text(str(error)), err=True)
+            echo(speaks.hinted_text(str(error)), err=True)
 
     def hinted_text(self, text: str) -> str:
         """``text``, and in its lines with hints what the user has to type."""
         return _HINT.sub(lambda hint: self.hinted(hint[0]), text)
 
-    def _hinted_json(self, value: Any) -> Any:
+    def hinted_json(self, value: Any) -> Any:
+        """A value in JSON's types, and in its hints what the user has to type."""
         if isinstance(value, list):
-            return [self._hinted_json(part) for part in value]
+            return [self.hinted_json(part) for part in value]
         if not isinstance(value, dict):
             return value
-        body = {key: self._hinted_json(part) for key, part in value.items()}
+        body = {key: self.hinted_json(part) for key, part in value.items()}
         # Rows of tables may have a column of that name.
         if {"code", "message", "hint"} <= body.keys() and isinstance(body["hint"], str):
             body["hint"] = self.hinted(body["hint"])

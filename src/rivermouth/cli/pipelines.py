@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
+from rivermouth.cli.hints import SOURCE_FILES
 from rivermouth.cli.options import FILE_NAME
 from rivermouth.cli.output import Output, count, plain
 from rivermouth.cli.text_table import columns
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
     from rivermouth.project.commands.managed_session import Stop
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-SOURCE_FILES: Final = (".py", ".sql", ".ipynb")
+_NAMES: Final = re.compile(r"(?:`(?:[^`]|``)*`|[^,`])+")
 _KINDS: Final = {
     "streaming_table": "streaming table",
     "materialized_view": "materialized view",
@@ -70,13 +73,12 @@ def with_selection(command: Command) -> Command:
     def told(*args: Any, **named: Any) -> Any:
         from rivermouth.pipelines.selection import Selection
 
-        selected = Selection(
-            refresh=_listed(named.pop("refresh")),
-            full_refresh=_listed(named.pop("full_refresh")),
-            full_refresh_all=named.pop("full_refresh_all"),
-            reset_checkpoint=_listed(named.pop("reset_checkpoint")),
-            accepts_loss=named.pop("accept_data_loss"),
-        )
+        listed = {name: _listed(name, named.pop(name)) for name in ("refresh", "full_refresh", "reset_checkpoint")}
+        cleared, accepts_loss = named.pop("full_refresh_all"), named.pop("accept_data_loss")
+        if accepts_loss and not (cleared or listed["full_refresh"]):
+            msg = "--accept-data-loss is about tables that are cleared: add --full-refresh or --full-refresh-all."
+            raise click.UsageError(msg)
+        selected = Selection(**listed, full_refresh_all=cleared, accepts_loss=accepts_loss)
         return command(*args, selected=selected, **named)
 
     for option in (
@@ -97,24 +99,49 @@ def meant(file: str, names: Sequence[str], settings: SettingsChoice) -> tuple[li
         file: The project file, a file with a pipeline's settings, or a folder.
         names: Source files, or names of pipelines and flows.
         settings: What is said of them.
+
+    Raises:
+        UsageError: Files and flows are named, or something is said of the settings of a pipeline and none is meant.
+    """
+    files, names = without_files(names)
+    found = pipelines_of(file, files, settings)
+    by_name = {each.name: each for each in found}
+    chosen, others = [each for each in names if each in by_name], tuple(each for each in names if each not in by_name)
+    if files and others:
+        msg = f"{others[0]} is no source file: name files, or pipelines and flows."
+        raise click.UsageError(msg)
+    if files or not names:
+        return found, ()
+    if not chosen and settings != SettingsChoice():
+        msg = f"--profile and --param are about pipelines, and {others[0]} is none."
+        raise click.UsageError(msg)
+    return [by_name[name] for name in chosen], others
+
+
+def without_files(names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The source files among the names that a command is given, and the other names."""
+    files = [name for name in names if name.lower().endswith(SOURCE_FILES)]
+    return files, [name for name in names if name not in files]
+
+
+def pipelines_of(file: str, files: Sequence[str], settings: SettingsChoice) -> list[Pipeline]:
+    """The pipeline of source files, or, without any, the pipelines of ``file``.
+
+    Raises:
+        UsageError: Something is said of the settings of a pipeline, and there are no settings or no pipeline.
     """
     from rivermouth.pipelines import commands
 
     given = dict(_param(each) for each in settings.params)
-    files = [name for name in names if name.lower().endswith(SOURCE_FILES)]
-    if files:
-        if others := [name for name in names if name not in files]:
-            msg = f"{others[0]} is no source file: name files, or pipelines and flows."
-            raise click.UsageError(msg)
-        return commands.pipelines(file, files, profile=settings.profile, params=given), ()
-    found = commands.pipelines(file, profile=settings.profile, params=given)
+    if files and settings.profile is not None:
+        msg = f"--profile is about the settings of a pipeline, and {files[0]} is a source file."
+        raise click.UsageError(msg)
+    found = commands.pipelines(file, files, profile=settings.profile, params=given)
     if not found and (settings.profile is not None or given):
         msg = "--profile and --param are about pipelines, and there is none here."
         raise click.UsageError(msg)
-    if not names:
-        return found, ()
-    by_name = {each.name: each for each in found}
-    return [by_name[name] for name in names if name in by_name], tuple(name for name in names if name not in by_name)
+    is_alone = len(found) == 1 and not has_flows(file, found)
+    return [replace(each, is_alone=is_alone) for each in found]
 
 
 def are_alone(file: str, names: Sequence[str], pipelines: Sequence[Pipeline], others: Sequence[str]) -> bool:
@@ -122,17 +149,31 @@ def are_alone(file: str, names: Sequence[str], pipelines: Sequence[Pipeline], ot
     return bool(pipelines) and not others and (bool(names) or not has_flows(file, pipelines))
 
 
-def check_selection(selected: Selection, pipelines: Sequence[Pipeline]) -> None:
-    """Checks that tables of a pipeline are selected only if there is a pipeline.
+def check_selection(selected: Selection, names: Sequence[str], pipelines: Sequence[Pipeline], *, alone: bool) -> None:
+    """Checks that tables are selected only of one pipeline. To clear all tables, several may be named.
+
+    Args:
+        selected: What is selected.
+        names: What the command was given.
+        pipelines: Those that it is about.
+        alone: Whether it is about no flows.
 
     Raises:
-        UsageError: Tables are selected, and there is no pipeline.
+        UsageError: Tables are selected, and there is no pipeline, or more than one pipeline is meant.
     """
-    if not pipelines and selected != type(selected)():
+    if selected == type(selected)():
+        return
+    if not pipelines:
         msg = (
             "--refresh, --full-refresh and --reset-checkpoint are about tables of a pipeline, and there is none here. "
             "Of a flow over a table: rivermouth rebuild FLOW."
         )
+        raise click.UsageError(msg)
+    options = ("refresh", "full_refresh", "reset_checkpoint", *(() if names else ("full_refresh_all",)))
+    given = [f"--{each.replace('_', '-')}" for each in options if getattr(selected, each)]
+    if given and not (alone and len(pipelines) == 1):
+        known = " or ".join(each.name for each in pipelines)
+        msg = f"{given[0]} is about tables of one pipeline, and more is meant: name {known}."
         raise click.UsageError(msg)
 
 
@@ -167,8 +208,8 @@ def has_flows(file: str, pipelines: Sequence[Pipeline]) -> bool:
 
 
 def flows_not_found(error: RivermouthError) -> RivermouthError | None:
-    """What is said of a missing project file where a pipeline is in its folder; None for other errors."""
-    if not isinstance(error, ProjectNotFound):
+    """What is said of a missing project file of flows where a pipeline is in its folder; None for other errors."""
+    if not isinstance(error, ProjectNotFound) or "of_files" in error.facts:
         return None
     from rivermouth.pipelines.settings.find import SETTINGS_FILES
 
@@ -185,8 +226,28 @@ def _param(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _listed(text: str | None) -> tuple[str, ...]:
-    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+def _listed(name: str, text: str | None) -> tuple[str, ...]:
+    """Names that are separated by commas; one in backquotes may have commas.
+
+    Raises:
+        UsageError: The option is given, and names nothing. An empty text may be an empty variable of a shell.
+    """
+    found = tuple(each.strip() for each in _NAMES.findall(text or "") if each.strip())
+    if text is not None and not found:
+        msg = f"--{name.replace('_', '-')} names no table."
+        raise click.UsageError(msg)
+    return found
+
+
+@contextmanager
+def speaking_of(pipeline: Pipeline, output: Output) -> Iterator[Output]:
+    """How a command speaks of one pipeline: the commands in its hints name it, where there is more in its folder."""
+    name = "" if pipeline.is_alone else pipeline.name
+    try:
+        yield output.of(name)
+    except RivermouthError as error:
+        error.of_pipeline = name
+        raise
 
 
 def run_pipeline(
@@ -202,9 +263,9 @@ def run_pipeline(
     from rivermouth.pipelines import commands
 
     notes(pipeline, output)
-    options = commands.UpdateOptions(chosen, follow, speaker(output))
     outcomes: list[DatasetOutcome] = []
-    with hooks(output, stop=stop) as given:
+    with speaking_of(pipeline, output) as told, hooks(output, stop=stop) as given:
+        options = commands.UpdateOptions(chosen, follow, speaker(told))
         try:
             outcomes = run_interruptible(lambda: commands.run(pipeline, options, given), given.stop, output.note)
         except Interrupted:
@@ -219,7 +280,7 @@ def speaker(output: Output) -> Callable[[QueryEvent], None]:
 
     def hear(event: QueryEvent) -> None:
         if text := event_text(event):
-            output.note(text)
+            output.note(output.hinted(text))
 
     return hear
 

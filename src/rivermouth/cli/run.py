@@ -92,8 +92,8 @@ def run(
     decided = decision(accept_loss, new_epoch, rewind, why=why, flows=flows)
     taken = adoption(adopt, flows=flows, decided=bool(decided))
     pipelines, others = meant(file, flows, settings)
-    check_selection(selected, pipelines)
     alone = are_alone(file, flows, pipelines, others)
+    check_selection(selected, flows, pipelines, alone=alone)
     check_follow(pipelines, alone=alone, follow=follow, once=once)
     if alone:
         of_flows = {"--adopt": adopt, "--update-schema": update_schema, "--debug": debug, "--why": why}

@@ -74,8 +74,12 @@ def status(
     with_flows_too = others or not pipelines or (not flows and has_flows(file, pipelines))
     found = overview.status(Project.load(file), others) if with_flows_too else []
     of_tables = [of_pipelines.status(each) for each in pipelines]
-    texts = [*(status_text(each) for each in found), *(pipeline_text(each) for each in of_tables)]
-    body = {"flows": plain(found)} | ({"pipelines": plain(of_tables)} if pipelines else {})
+    speaks = [Output().of("" if each.is_alone else each.name) for each in pipelines]
+    texts = [status_text(each) for each in found]
+    texts += [told.hinted(pipeline_text(each)) for told, each in zip(speaks, of_tables, strict=True)]
+    body = {"flows": plain(found)}
+    if pipelines:
+        body["pipelines"] = [told.hinted_json(plain(each)) for told, each in zip(speaks, of_tables, strict=True)]
     wrong = any(each.code is not None for each in found) or any(each.is_wrong for each in of_tables)
     if check or rules != HealthRules():
         broken = [*broken_rules(found, rules), *of_pipelines.broken_rules(of_tables, rules)]

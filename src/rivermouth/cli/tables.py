@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -13,7 +14,7 @@ from rivermouth.cli.attend import hooks
 from rivermouth.cli.letter_text import readable
 from rivermouth.cli.options import Duration, Timestamp, WholeNumber, listed, with_project
 from rivermouth.cli.output import Output, count, echo_json, plain
-from rivermouth.cli.pipelines import SettingsChoice, has_flows, meant, with_settings
+from rivermouth.cli.pipelines import SettingsChoice, has_flows, pipelines_of, with_settings, without_files
 from rivermouth.cli.reports import erasure_text, lost_text, report_json, report_text, reports_json, reports_text
 from rivermouth.cli.text_table import columns
 from rivermouth.errors import ArgumentInvalid
@@ -30,7 +31,7 @@ MAX_CELL_CHARACTERS: Final = 100
 
 
 def _with_tables(command: Command) -> Command:
-    """Names of tables as arguments; the command gets the tuple ``tables``, empty for all."""
+    """Names of tables and source files as arguments; the command gets the tuple ``tables``, empty for all."""
     return click.argument("tables", nargs=-1, metavar="[TABLE]...")(command)
 
 
@@ -38,7 +39,8 @@ def _with_tables(command: Command) -> Command:
 def tables() -> None:
     """The tables of flows and pipelines: look at them, read them, keep their files in order.
 
-    TABLE is schema.table, or the name of its flow or dataset; dead letters are schema.table__dead_letters.
+    TABLE is schema.table, or the name of its flow or dataset; dead letters are schema.table__dead_letters. With source
+    files (.py, .sql, .ipynb) among the names, the tables are those of their pipeline.
     """
 
 
@@ -71,14 +73,22 @@ def describe(output: Output, tables: tuple[str, ...], file: str, *, settings: Se
 
 
 @tables.command(short_help="Print rows of one table.")
-@click.argument("table")
+@click.argument("tables", nargs=-1, required=True, metavar="TABLE")
 @click.option("--columns", "wanted", metavar="NAME,...", help="Only these columns.")
 @click.option("--limit", type=WholeNumber(min=1), default=20, show_default=True, help="The most rows that are printed.")
 @click.option("--version", type=WholeNumber(min=0), help="As of this version of the table.")
 @click.option("--timestamp", type=Timestamp(), help="As it was then; without an offset it is UTC.")
 @with_settings
 @with_project
-def read(output: Output, table: str, wanted: str | None, file: str, *, settings: SettingsChoice, **asked: Any) -> None:
+def read(
+    output: Output,
+    tables: tuple[str, ...],
+    wanted: str | None,
+    file: str,
+    *,
+    settings: SettingsChoice,
+    **asked: Any,
+) -> None:
     """Print rows of one table, in no order; with --output json one line a row, with bytes as base64.
 
     This prints what the records hold. In text, bytes that are no UTF-8 are hexadecimal digits.
@@ -88,10 +98,13 @@ def read(output: Output, table: str, wanted: str | None, file: str, *, settings:
     from rivermouth.project.commands import maintenance
 
     asked |= {"columns": None if wanted is None else listed(wanted), "as_json": output.json}
-    found, of_flows = _chosen(file, [table], settings)
+    if len(without_files(tables)[1]) != 1:
+        msg = "name one table: its rows are printed."
+        raise click.UsageError(msg)
+    found, of_flows = _chosen(file, tables, settings)
     with hooks(output) as given:
         if of_flows:
-            rows = maintenance.rows(Project.load(file), table, hooks=given, **asked)
+            rows = maintenance.rows(Project.load(file), *tables, hooks=given, **asked)
         else:
             rows = of_pipelines.rows(found, hooks=given, **asked)
     show_rows(output, rows)
@@ -121,7 +134,7 @@ def optimize(
     from rivermouth.project.commands import maintenance
 
     asked: dict[str, Any] = {"where": where, "zorder": listed(zorder)}
-    maintenance.check_optimize(tables, **asked)
+    maintenance.check_optimize(without_files(tables)[1], **asked)
     found, of_flows = _chosen(file, tables, settings)
     with hooks(output) as given:
         asked |= {"hooks": given, "hear": lambda report: output.note(report_text(report))}
@@ -171,7 +184,8 @@ def _chosen(file: str, names: Sequence[str], settings: SettingsChoice) -> tuple[
     """
     from rivermouth.pipelines.tables import described
 
-    pipelines, _ = meant(file, (), settings)
+    files, names = without_files(names)
+    pipelines = pipelines_of(file, files, settings)
     found = described.chosen(pipelines, names)
     flows_exist = has_flows(file, pipelines)
     if found.others and not flows_exist:
@@ -232,7 +246,7 @@ def description_text(table: TableDescription) -> str:
     from rivermouth.domain.delta.table_files import bytes_text
 
     if not table.exists:
-        return f"{table.table}: not made yet\n  hint: rivermouth run {table.flow}"
+        return f"{table.table}: not made yet\n  hint: rivermouth run {shlex.quote(table.flow)}"
     lines = [f"{table.table}: version {table.version}{_made(table)}", f"  at {table.location}"]
     rows = "rows unknown" if table.rows is None else count(table.rows, "row")
     deleted = f", {table.deleted_rows:,} more are marked as deleted" if table.deleted_rows else ""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rivermouth.engine.flow.failures import keep_unstarted
 from rivermouth.engine.query.query_events import Note
-from rivermouth.errors import PipelineFailed
+from rivermouth.errors import PipelineFailed, ProjectNotFound
 from rivermouth.pipelines.running.known import UNSTARTED
 from rivermouth.pipelines.running.pipeline import Pipeline
 from rivermouth.pipelines.selection import Selection
@@ -71,30 +71,34 @@ def pipelines(
     """The pipelines of a folder, of a file with settings, or of source files.
 
     Args:
-        place: The folder, or a file with settings; of a ``rivermouth.yml`` that is not there its folder.
+        place: The folder, or a file with settings; of a ``rivermouth.yml`` that is not there its folder. With source
+            files the project file, or its folder.
         files: Source files, in place of settings.
-        profile: See ``find_pipelines``.
+        profile: See ``find_pipelines``; none with source files.
         params: Values of the configuration, which win over the files.
         environ: Environment variables; the process's own where None.
 
     Raises:
+        ProjectNotFound: Source files are given, and another project file than that of the working folder is missing.
         RivermouthError: Settings or a project file cannot be read.
     """
     environ = os.environ if environ is None else environ
+    path = named = Path(place)
+    home = path if path.is_dir() else path.parent
     if files:
         found = [single_files([Path(each) for each in files], params=params)]
-        home = named = Path()
+        project = home / FILE_NAME if path.is_dir() else path
+        if project != Path(FILE_NAME) and not project.is_file():
+            raise ProjectNotFound(path=str(project), of_files=True)
     else:
-        path = named = Path(place)
         if path.name != FILE_NAME and not path.exists():
             return []  # the project file is missing, and its own error says so
-        home = path if path.is_dir() else path.parent
         wanted = home if path.name == FILE_NAME and not path.exists() else path
         found = find_pipelines(
             home if path.name == FILE_NAME else wanted, profile=profile, params=params, environ=environ
         )
     own = named if named.is_file() else home / FILE_NAME
-    made = [_pipeline(each, own if each.is_project else home / FILE_NAME, environ) for each in found]
+    made = [_pipeline(each, own if files or each.is_project else home / FILE_NAME, environ) for each in found]
     # One Spark may run them all.
     read = frozenset[str]().union(
         *(stores(each.configuration.values(), each.settings.files, each.paths) for each in made)

@@ -251,6 +251,9 @@ def _pipeline(
 ) -> Pipeline:
     given: Any = [place] if isinstance(place, str | Path) else list(place)
     is_source = all(Path(each).suffix.lower() in SUFFIXES for each in given)
+    if is_source and profile is not None:
+        detail = f"it is about the settings of a pipeline, and {given[0]} is a source file"
+        raise ArgumentInvalid(argument="profile", detail=detail, fix="name the settings file, or leave profile out")
     at, sources = (".", given) if is_source else (given[0], ())
     found = commands.pipelines(at, sources, profile=profile, params=params, environ=environ)
     known = ", ".join(each.name for each in found) or "none"

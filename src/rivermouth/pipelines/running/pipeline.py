@@ -34,11 +34,13 @@ class Pipeline:
         settings: What its settings file says.
         project: Gives the lake, the cluster and Spark.
         configuration: The settings with references resolved; secrets may be among them, so they are never printed.
+        is_alone: Whether a command that names nothing is about it alone, and about no other pipeline and no flow.
     """
 
     settings: PipelineSettings
     project: ResolvedProject
     configuration: Mapping[str, str] = field(default_factory=dict, repr=False)
+    is_alone: bool = True
 
     @property
     def name(self) -> str:
