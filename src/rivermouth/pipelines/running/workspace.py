@@ -14,12 +14,7 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from rivermouth.engine.query.counted_view import CountedView, counted_view
-from rivermouth.errors import (
-    DatasetUnknown,
-    QueryFunctionFailed,
-    RivermouthError,
-    first_line,
-)
+from rivermouth.errors import DatasetUnknown, QueryFunctionFailed, RivermouthError, first_line
 from rivermouth.pipelines import event_columns
 from rivermouth.pipelines.files.options import notes_of
 from rivermouth.pipelines.files.planning import FileSite, FileSites
