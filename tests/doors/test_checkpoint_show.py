@@ -121,6 +121,29 @@ def test_a_checkpoint_that_stands_elsewhere_or_is_damaged_is_replaced(shop, caps
     assert "the checkpoint is moved aside (offsets/0" in shown(capsys)
 
 
+@pytest.mark.parametrize(
+    ("topics", "restart"),
+    [
+        ("topics: [u]", "replaced"),
+        ("topics: [t, u]", "replaced"),
+        ("assign: {t: [1]}", "replaced"),
+        ("assign: {t: [0]}", "goes on"),
+        ("topic_pattern: 't.?'", "goes on"),
+        ("topic_pattern: 'x.*'", "replaced"),
+    ],
+)
+def test_a_checkpoint_of_other_partitions_than_the_flow_reads_is_replaced(topics, restart, shop, capsys):
+    shop.entries()
+    shop.batches(5, 10)
+    Path("rivermouth.yml").write_text(PROJECT.replace("topics: [t]", topics))
+    told = {
+        "goes on": "run --follow goes on with this query; run reads from the ledger's offsets",
+        "replaced": "with run --follow the checkpoint is replaced (the flow reads other partitions); "
+        "the ledger says where to go on",
+    }
+    assert shown(capsys).endswith(f"  a restart: {told[restart]}\n")
+
+
 def test_after_a_decision_a_checkpoint_is_replaced_though_its_offsets_are_the_ledgers(shop, capsys):
     shop.entries(decisions=(Decision("new_epoch", 2, "t", {0: (5, 0)}),))
     shop.batches(5, 10)

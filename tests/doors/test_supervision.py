@@ -8,7 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, Producer
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from rivermouth import LossDecision, Project
@@ -54,7 +54,8 @@ class Scene:
         self.events = []
 
     def order(self, name, topic, options=(), **settings):
-        settings = {"format": "text", "table": f"bronze.{name}", "topics": [topic], **settings}
+        topics = {} if topic is None else {"topics": [topic]}
+        settings = {"format": "text", "table": f"bronze.{name}", **topics, **settings}
         flow = Flow.model_validate({"name": name, **settings})
         places = resolve(ProjectSpec(lake=str(self.lake)), flow, base=Path(self.lake), environ={})
         return FlowJob(flow, places, self.bootstrap_servers, dict(options), at="rivermouth.yml:9")
@@ -411,6 +412,68 @@ def test_following_carries_what_comes_and_stops_without_a_trace(scene, topic):
     until(lambda: sum(batch.counts.consumed for batch in scene.of(BatchDone)) == 15)
     assert end()[0].error is None
     assert scene.offsets(order) == [(0, n) for n in range(15)]
+
+
+@pytest.mark.long
+def test_flows_follow_on_after_their_topics_were_edited(scene, topic):
+    """Spark's query fails at partitions of its checkpoint that it does not read, and at others that lost records."""
+    kept, gone, short, old = topic(partitions=2), topic(), topic(), topic()
+    before = {
+        "removed": {"topics": [kept, gone]},
+        "added": {"topics": [kept]},
+        "narrowed": {"assign": {kept: [0, 1]}},
+        "widened": {"assign": {kept: [0]}},
+        "pattern": {"topic_pattern": f"{kept}|{old}"},
+    }
+    after = {
+        "removed": {"topics": [kept]},
+        "added": {"topics": [kept, short]},
+        "narrowed": {"assign": {kept: [0]}},
+        "widened": {"assign": {kept: [0, 1]}},
+        "pattern": before["pattern"],
+    }
+    admin = AdminClient({"bootstrap.servers": scene.bootstrap_servers})
+
+    def sent(*counts, start=0):
+        for (name, partition), count in zip(((kept, 0), (kept, 1), (gone, 0), (short, 0), (old, 0)), counts):  # noqa: B905
+            produce(scene.bootstrap_servers, name, count, partition=partition, start=start)
+
+    def of(flow, kind):
+        return [event for event in scene.of(kind) if event.flow == flow]
+
+    def carried():
+        return {name: sum(batch.counts.consumed for batch in of(name, BatchDone)) for name in before}
+
+    def is_done(expected):
+        # A flow that restarts for ever carries nothing more.
+        return all(found == expected[name] or len(of(name, FlowRestarted)) > 2 for name, found in carried().items())
+
+    sent(3, 3, 2, 5, 4)
+    for name, partition, offset in ((kept, 1, 2), (short, 0, 3)):
+        place = TopicPartition(name, partition, offset)
+        admin.delete_records([place])[place].result(30)
+    orders = [scene.order(name, None, trigger={"every": "200 ms"}, **settings) for name, settings in before.items()]
+    end = scene.follow(*orders)
+    until(lambda: is_done({"removed": 6, "added": 4, "narrowed": 4, "widened": 3, "pattern": 8}), 180)
+    assert [outcome.error for outcome in end()] == [None] * 5
+
+    sent(2, 2, start=3)
+    orders = [scene.order(name, None, trigger={"every": "200 ms"}, **settings) for name, settings in after.items()]
+    end = scene.follow(*orders)
+    until(lambda: is_done({"removed": 10, "added": 10, "narrowed": 6, "widened": 8, "pattern": 12}), 180)
+    admin.delete_topics([old])[old].result(30)
+    until(lambda: of("pattern", FlowRestarted), 180)
+    sent(1, start=5)
+    expected = {"removed": 11, "added": 11, "narrowed": 7, "widened": 9, "pattern": 13}
+    until(lambda: is_done(expected), 180)
+    assert [outcome.error for outcome in end()] == [None] * 5
+    assert (carried(), {event.flow for event in scene.of(FlowRestarted)}) == (expected, {"pattern"})
+    replaced = {event.flow: event.reason for event in scene.of(CheckpointReplaced)}
+    assert replaced == dict.fromkeys(before, "the flow reads other partitions")
+    for order in orders:
+        rows = scene.spark.read.format("delta").load(order.places.table)
+        found = rows.select("kafka_topic", "kafka_partition", "kafka_offset").collect()
+        assert len(found) == len(set(found)) == expected[order.flow.name]
 
 
 def test_only_failures_in_a_row_make_the_pauses_longer(scene, topic, monkeypatch):

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from rivermouth.domain.ledger.ledger import Counts, Decision, first_entry
+from rivermouth.domain.ledger.ledger import EARLIEST, Counts, Decision, first_entry
 from rivermouth.errors import CheckpointForeign
 from rivermouth.ports.lake.checkpoint import Checkpoint, Checkpoints
 from rivermouth.ports.lake.lake_files import LocalFiles
@@ -47,14 +47,48 @@ def test_it_agrees_with_a_ledger_that_stands_where_it_stands_unless_a_decision_m
     found = Checkpoint("usable", committed={"t": {0: 0}}, planned={"t": {0: 500}})
     begun = first_entry("f", {"t": {0: 0}}, {"t": "one"})
     entry = begun.after_batch({"t": {0: (0, 500)}}, Counts(), {})
-    assert found.agrees_with(begun)
-    assert found.agrees_with(entry)
-    assert not found.agrees_with(entry.after_batch({"t": {0: (500, 501)}}, Counts(), {}))
+    elsewhere = "the ledger has other offsets"
+    assert difference(found, begun) is None
+    assert difference(found, entry) is None
+    assert difference(found, entry.after_batch({"t": {0: (500, 501)}}, Counts(), {})) == elsewhere
     # The topic was created again before the planned batch was written: offset 0 is that of another record.
     anew = replace(begun, number=1, kind="decision", decisions=(Decision("new_epoch", 1, "t", {0: (0, 0)}),))
     for later in (anew, anew.successor("replay", Counts()), anew.after_batch({"t": {0: (0, 500)}}, Counts(), {})):
-        assert not found.agrees_with(later)
-        assert replace(found, decided=1).agrees_with(later)
+        assert difference(found, later) == elsewhere
+        assert difference(replace(found, decided=1), later) is None
+
+
+def difference(found, entry):
+    """As for a flow that reads all that its ledger knows."""
+    return found.difference(entry, entry.next_offsets)
+
+
+@pytest.mark.parametrize(
+    ("committed", "planned", "wanted", "reason"),
+    [
+        # The ledger knows t-0, t-1 and gone-0, which the flow does not read.
+        ({0: 5, 1: 7}, None, {0: 5, 1: 7}, None),
+        ({0: 3, 1: 7}, {0: 5, 1: 7}, {0: 5, 1: 7}, None),
+        ({0: 5}, None, {0: 5}, None),
+        ({0: 5, 1: 7}, None, {0: 5}, "the flow reads other partitions"),
+        ({0: 5}, None, {0: 5, 1: 7}, "the flow reads other partitions"),
+        ({0: 5}, {0: 5, 1: 7}, {0: 5, 1: 7}, "the flow reads other partitions"),
+        ({0: 5, 1: 7}, {0: 5}, {0: 5, 1: 7}, "the flow reads other partitions"),
+        ({0: 5, 1: 0}, None, {0: 5, 1: EARLIEST}, "the ledger has other offsets"),
+    ],
+)
+def test_a_query_goes_on_with_a_checkpoint_of_exactly_the_partitions_that_it_reads(committed, planned, wanted, reason):
+    entry = first_entry("f", {"t": {0: 5, 1: 7}, "gone": {0: 9}}, {"t": "one", "gone": "two"})
+    found = Checkpoint("usable", committed={"t": committed}, planned=planned and {"t": planned})
+    assert found.difference(entry, {"t": wanted}) == reason
+
+
+def test_a_query_does_not_go_on_with_a_checkpoint_of_other_topics():
+    entry = first_entry("f", {"a": {0: 5}, "b": {0: 7}}, {"a": "one", "b": "two"})
+    both, one = {"a": {0: 5}, "b": {0: 7}}, {"a": {0: 5}}
+    for begun, wanted in ((both, one), (one, both)):
+        assert Checkpoint("usable", committed=begun).difference(entry, wanted) == "the flow reads other partitions"
+        assert Checkpoint("usable", committed=wanted).difference(entry, wanted) is None
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"name": "a0ff8613"}', '{"id": null}', '{"id": 5}', '{"id": "x"}'])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 Offsets = dict[str, dict[int, int]]
 """Topic to partition to an offset."""
@@ -85,6 +85,15 @@ def filled(offsets: Offsets, defaults: Offsets) -> Offsets:
     """``offsets`` with those partitions of ``defaults`` that it lacks."""
     topics = {**defaults, **offsets}
     return {topic: {**defaults.get(topic, {}), **offsets.get(topic, {})} for topic in topics}
+
+
+def within(offsets: Offsets, partitions: Mapping[str, Collection[int]]) -> Offsets:
+    """Those of ``offsets`` that are of these partitions."""
+    return {
+        topic: {p: offset for p, offset in offsets[topic].items() if p in parts}
+        for topic, parts in partitions.items()
+        if topic in offsets
+    }
 
 
 def without(ranges: Ranges, gone: Ranges) -> Ranges:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
+from rivermouth.domain.ledger import offset_ranges
+from rivermouth.domain.ledger.ledger import EARLIEST
 from rivermouth.errors import CheckpointForeign, RivermouthError
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.table_ledger import TableLedger
@@ -90,10 +93,23 @@ def checkpoint_report(
     files = LakeReader(spark_conf or {}, timeout_s=timeout_s)
     report, found = _with_checkpoint(CheckpointReport(flow.name, places.checkpoint), flow, places, files)
     report, entry = _with_ledger(report, flow, places, files)
-    goes_on = found is not None and entry is not None and found.agrees_with(entry)
+    difference = None
+    if found is not None and entry is not None:
+        difference = found.difference(entry, _wanted(flow, entry.next_offsets))
     if flow.source is not None and report.problem is None:
         return replace(report, restart="a flow over a table makes no query: the ledger says where to go on")
-    return replace(report, restart=_restart(report, goes_on=goes_on))
+    return replace(report, restart=_restart(report, difference))
+
+
+def _wanted(flow: Flow, known: Offsets) -> Offsets:
+    """What a start would read and from where, as far as the ledger and the flow say it: Kafka is not asked."""
+    if flow.topic_pattern:
+        whole = re.compile(flow.topic_pattern)
+        return {topic: parts for topic, parts in known.items() if whole.fullmatch(topic)}
+    # Of a topic that the ledger does not know it is not known either which partitions it has.
+    named = {topic: known.get(topic, {0: EARLIEST}) for topic in flow.topics}
+    earliest = {topic: dict.fromkeys(parts, EARLIEST) for topic, parts in (flow.assign or named).items()}
+    return offset_ranges.filled(offset_ranges.within(known, earliest), earliest)
 
 
 def _with_checkpoint(
@@ -153,15 +169,15 @@ def _between(start: Offsets | None, end: Offsets | None) -> Ranges:
     return moved
 
 
-def _restart(report: CheckpointReport, *, goes_on: bool) -> str:
+def _restart(report: CheckpointReport, difference: str | None) -> str:
     if report.problem is not None:
         return f"nothing would start: {report.problem.message}"
     if report.next_offsets is None:
         return "the table is made and read from starting_offsets"
-    if report.state == "usable" and goes_on:
+    if report.state == "usable" and difference is None:
         return "run --follow goes on with this query; run reads from the ledger's offsets"
     if report.state == "none":
         return "run --follow begins a query at the ledger's offsets, where run reads from too"
-    why = report.detail if report.state == "damaged" else "the ledger has other offsets"
+    why = report.detail if report.state == "damaged" else difference
     fate = "is moved aside" if report.state == "damaged" else "is replaced"
     return f"with run --follow the checkpoint {fate} ({why}); the ledger says where to go on"

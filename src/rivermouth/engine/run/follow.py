@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
-from rivermouth.domain.ledger import ledger
+from rivermouth.domain.ledger import ledger, offset_ranges
 from rivermouth.engine.events import CheckpointReplaced
 from rivermouth.engine.run.drain import DEFAULT_MAX_OFFSETS, BatchProcess, drain_one_batch, write_ranges
 from rivermouth.errors import LakeNotWritable, RivermouthError, StopTimeout, first_line
@@ -21,11 +21,13 @@ from rivermouth.ports.spark.session import has_ended
 from rivermouth.ports.spark.spark_errors import is_about_checkpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from rivermouth.domain.kafka.source_topics import Topic
+    from rivermouth.domain.ledger.offset_ranges import Offsets
     from rivermouth.engine.flow.running import FlowRun
 
 _POLL_S: Final = 0.2
@@ -53,10 +55,11 @@ def follow(run: FlowRun, between_batches: Callable[[], None]) -> None:
         Stopped anywhere and run again: continues at the ledger's position, whatever the checkpoint says.
     """
     checkpoints = Checkpoints(run.files, run.places.checkpoint)
-    kept = prepare_checkpoint(run, checkpoints)
+    wanted = wanted_offsets(run, run.kafka.topics(run.flow))
+    kept = prepare_checkpoint(run, checkpoints, wanted)
     callback = _Callback(run, checkpoints)
     try:
-        _follow(run, callback, between_batches)
+        _follow(run, callback, wanted, between_batches)
     except (PySparkException, Py4JJavaError) as error:
         if not has_ended(run.spark):
             # A cluster that is away, or a topic that is gone, says so itself, and better.
@@ -71,8 +74,8 @@ def follow(run: FlowRun, between_batches: Callable[[], None]) -> None:
         gateway.release_function(run.spark, callback)
 
 
-def _follow(run: FlowRun, callback: _Callback, between_batches: Callable[[], None]) -> None:
-    query = _start(run, callback)
+def _follow(run: FlowRun, callback: _Callback, wanted: Offsets, between_batches: Callable[[], None]) -> None:
+    query = _start(run, callback, wanted)
     poll_s = _POLL_S if is_local_disk(run.places.lake) else _REMOTE_POLL_S
     try:
         while not run.stopping.is_set() and query.isActive:
@@ -103,11 +106,17 @@ def follow_table(run: FlowRun, process: BatchProcess, between_batches: Callable[
             between_batches()
 
 
-def prepare_checkpoint(run: FlowRun, checkpoints: Checkpoints) -> bool:
+def wanted_offsets(run: FlowRun, topics: Mapping[str, Topic]) -> Offsets:
+    """Where each partition begins that the flow reads; those that the ledger does not know begin at their earliest."""
+    earliest = {name: dict.fromkeys(topic.partitions, ledger.EARLIEST) for name, topic in topics.items()}
+    return offset_ranges.filled(offset_ranges.within(run.entry.next_offsets, earliest), earliest)
+
+
+def prepare_checkpoint(run: FlowRun, checkpoints: Checkpoints, wanted: Offsets) -> bool:
     """Leaves at the checkpoint's place one that agrees with the ledger, or none; says whether there is one.
 
-    A checkpoint that is behind, ahead or elsewhere is removed: the ledger has all that it had. A damaged one is moved
-    aside, so that it can be inspected.
+    A checkpoint that is behind, ahead or elsewhere, or of other partitions than ``wanted``, is removed: the ledger has
+    all that it had. A damaged one is moved aside, so that it can be inspected.
 
     Raises:
         CheckpointForeign: It belongs to another flow.
@@ -118,11 +127,12 @@ def prepare_checkpoint(run: FlowRun, checkpoints: Checkpoints) -> bool:
         run.emit(CheckpointReplaced(run.flow.name, found.detail, checkpoints.set_aside()))
     elif found.state == "usable":
         # A batch that Spark planned and did not call done comes again: the ledger says whether to skip or write it.
-        kept = found.agrees_with(run.entry)
-        if not kept:
+        difference = found.difference(run.entry, wanted)
+        kept = difference is None
+        if difference is not None:
             checkpoints.remove()
-        if not kept and (found.planned or found.committed):
-            run.emit(CheckpointReplaced(run.flow.name, "the ledger has other offsets", None))
+            if found.planned or found.committed:
+                run.emit(CheckpointReplaced(run.flow.name, difference, None))
     checkpoints.claim(run.flow.name, run.table_id, decided=run.entry.decided)
     return kept
 
@@ -154,22 +164,15 @@ class _Callback:
             raise _Stopping
 
 
-def _start(run: FlowRun, callback: _Callback) -> StreamingQuery:
+def _start(run: FlowRun, callback: _Callback, wanted: Offsets) -> StreamingQuery:
     flow = run.flow
     trigger = flow.trigger
     if trigger.max_offsets is None:
         flow = flow.model_copy(update={"trigger": trigger.model_copy(update={"max_offsets": DEFAULT_MAX_OFFSETS})})
-    topics = run.kafka.topics(flow)
-    start = run.entry.next_offsets
-    # Spark wants a word on every partition; those that the ledger does not know begin at their earliest.
-    named = {
-        name: {partition: start.get(name, {}).get(partition, ledger.EARLIEST) for partition in topic.partitions}
-        for name, topic in topics.items()
-    }
     if not isinstance(run.source, KafkaSource):
         msg = "only a Kafka cluster can be followed by a query"
         raise TypeError(msg)
-    frame = run.source.stream(run.spark, flow, named)
+    frame = run.source.stream(run.spark, flow, wanted)
     return (
         frame.writeStream.queryName(flow.name)
         .option("checkpointLocation", run.places.checkpoint)

@@ -42,10 +42,20 @@ class Checkpoint:
     detail: str = ""
     decided: int = 0
 
-    def agrees_with(self, entry: Entry) -> bool:
-        """Whether a query with this checkpoint goes on at the ledger's position."""
+    def difference(self, entry: Entry, wanted: Offsets) -> str | None:
+        """Why a query with this checkpoint does not go on at the ledger's position; None if it does.
+
+        Args:
+            entry: The ledger's newest entry.
+            wanted: The offset at which each partition begins that the query would read.
+        """
+        ends = [offsets for offsets in (self.committed, self.planned) if offsets is not None]
+        # Spark's query fails at a partition of its checkpoint that it does not read, and at one that it reads besides
+        # them and whose first records are gone.
+        if any(_partitions(offsets) != _partitions(wanted) for offsets in ends):
+            return "the flow reads other partitions"
         # Since a decision the same offsets may be other records than those that were planned.
-        return self.decided == entry.decided and entry.next_offsets in (self.committed, self.planned)
+        return None if self.decided == entry.decided and wanted in ends else "the ledger has other offsets"
 
 
 class Checkpoints:
@@ -207,6 +217,10 @@ def _query_id(metadata: str) -> str | None:
         return str(uuid.UUID(json.loads(metadata)["id"]))
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
+
+
+def _partitions(offsets: Offsets) -> set[tuple[str, int]]:
+    return {(topic, partition) for topic, parts in offsets.items() for partition in parts}
 
 
 def _parsed(line: str, name: str) -> Offsets:
