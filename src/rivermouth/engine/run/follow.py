@@ -168,7 +168,9 @@ def _start(run: FlowRun, callback: _Callback, wanted: Offsets) -> StreamingQuery
     flow = run.flow
     trigger = flow.trigger
     if trigger.max_offsets is None:
-        flow = flow.model_copy(update={"trigger": trigger.model_copy(update={"max_offsets": DEFAULT_MAX_OFFSETS})})
+        # Spark refuses a batch that may not be as large as the one that it waits for.
+        largest = max(DEFAULT_MAX_OFFSETS, trigger.min_offsets or 0)
+        flow = flow.model_copy(update={"trigger": trigger.model_copy(update={"max_offsets": largest})})
     if not isinstance(run.source, KafkaSource):
         msg = "only a Kafka cluster can be followed by a query"
         raise TypeError(msg)
