@@ -128,12 +128,15 @@ class Scene:
 
     def make_topic_anew(self, partitions: int = 2) -> None:
         """Deletes the topic and makes another one of its name."""
+        self.delete_topic()
+        self.make_topic(self.topic, partitions)
+
+    def delete_topic(self) -> None:
         admin = self.admin
         admin.delete_topics([self.topic])[self.topic].result(30)
         with Kafka(self.bootstrap_servers) as kafka:
             while kafka.describe([self.topic]):
                 pass
-        self.make_topic(self.topic, partitions)
 
     @property
     def topic_id(self) -> str | None:

@@ -21,7 +21,7 @@ from tests.crashes.deciding import (
     status_of,
 )
 
-from rivermouth.engine.events import BatchDone, DecisionRecorded, StepReached
+from rivermouth.engine.events import BatchDone, DecisionRecorded, FlowRestarted, StepReached
 from rivermouth.engine.report.plan import plan_flow
 from rivermouth.engine.run.requests import Request, execute
 from rivermouth.rows.dead_letter import DeadLetterFilter
@@ -245,4 +245,27 @@ def test_a_flow_that_records_losses_goes_on_with_a_topic_that_is_recreated_while
     assert outcome.error is None, str(outcome.error)
     rows = Counter((row["kafka_epoch"] or 0, row["kafka_offset"]) for row in oracle.rows_of(scene.table))
     assert rows == {(0, offset): 1 for offset in range(100)} | {(1, offset): 1 for offset in range(50)}
+    assert [each["kind"] for each in decisions(scene)] == ["new_epoch"]
+
+
+@pytest.mark.long
+def test_a_flow_that_records_losses_waits_while_its_topic_is_away(make_scene, spark):
+    scene = make_scene(partitions=1, on_data_loss="record")
+    scene.send(*[GOOD] * 10)
+    away = []
+
+    def recreate(event):
+        if isinstance(event, BatchDone) and len(scene.told(BatchDone)) == 1:
+            scene.delete_topic()
+        if isinstance(event, FlowRestarted) and event.error.startswith("[TOPIC_MISSING]"):
+            away.append(event)
+            if len(away) == 2:  # once while it followed, and once while it was opened
+                scene.make_topic(scene.topic, 1)
+                scene.send(*[GOOD] * 5)
+        return sum(done.counts.written for done in scene.told(BatchDone)) >= 15
+
+    outcome = scene.follow(spark, until=recreate)
+    assert outcome.error is None, str(outcome.error)
+    rows = Counter((row["kafka_epoch"] or 0, row["kafka_offset"]) for row in oracle.rows_of(scene.table))
+    assert rows == {(0, offset): 1 for offset in range(10)} | {(1, offset): 1 for offset in range(5)}
     assert [each["kind"] for each in decisions(scene)] == ["new_epoch"]

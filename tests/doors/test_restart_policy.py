@@ -11,18 +11,20 @@ from rivermouth.errors import (
     SinkRecordInvalid,
     SinkUnreachable,
     TopicMissing,
+    TopicPatternEmpty,
     TopicRecreated,
 )
 
 AWAY = BrokerUnreachable(bootstrap_servers="s", timeout_s=1, reason="r", fix="f")
 SINK = {"flow": "f", "sink": "f", "detail": "d"}
 MISSING = TopicMissing(flow="f", topic="t", fix="f")
+EMPTY = TopicPatternEmpty(flow="f", pattern="p", fix="f")
 RECREATED = TopicRecreated(flow="f", topic="t", found="b", expected="a", stands="{}", held=1, options="")
 UNKNOWN = OSError("the network is down")
 
 
-def policy(*, follows=True, records_loss=False, was_open=True):
-    return RestartPolicy(follows=follows, records_loss=records_loss, was_open=was_open)
+def policy(*, follows=True, records_loss=False, was_open=True, may_vanish=False):
+    return RestartPolicy(follows=follows, records_loss=records_loss, was_open=was_open, may_vanish=may_vanish)
 
 
 def pause_s(found, error, *, is_open=True, jvm_ended=False, progressed=False):
@@ -42,6 +44,12 @@ def pause_s(found, error, *, is_open=True, jvm_ended=False, progressed=False):
         ({}, SinkFenced(**SINK), {}, FIRST_DELAY_S),
         ({"was_open": False}, SinkUnreachable(**SINK), {"is_open": False}, None),
         ({}, SinkRecordInvalid(**SINK), {}, None),
+        # A topic may be created again, which the next opening records.
+        ({"records_loss": True}, MISSING, {}, FIRST_DELAY_S),
+        ({"records_loss": True}, EMPTY, {"is_open": False}, FIRST_DELAY_S),
+        ({"records_loss": True, "follows": False}, MISSING, {}, None),
+        ({"records_loss": True, "was_open": False}, MISSING, {"is_open": False}, None),
+        ({"records_loss": True, "may_vanish": True}, MISSING, {}, None),
         # Data that is gone is recorded by the next opening, where the flow may.
         ({"records_loss": True}, RECREATED, {}, 0.0),
         ({"records_loss": True, "follows": False}, RECREATED, {}, 0.0),

@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from rivermouth.engine.flow.table_per_topic import PASSING
-from rivermouth.errors import OffsetsExpired, PartitionsFewer, RivermouthError, TopicRecreated
+from rivermouth.errors import (
+    OffsetsExpired,
+    PartitionsFewer,
+    RivermouthError,
+    TopicMissing,
+    TopicPatternEmpty,
+    TopicRecreated,
+)
 
 FIRST_DELAY_S: Final = 1.0
 LONGEST_DELAY_S: Final = 60.0
@@ -14,6 +21,8 @@ DRAIN_RESTARTS: Final = 3
 """A flow that drains starts again at most so often."""
 GONE: Final = (OffsetsExpired, PartitionsFewer, TopicRecreated)
 """Data that is gone since the flow was opened: the next opening records it, where the flow may."""
+AWAY: Final = (TopicMissing, TopicPatternEmpty)
+"""Topics that are not there: if they are created again, they are ``GONE``."""
 
 
 @dataclass(slots=True)
@@ -24,11 +33,13 @@ class RestartPolicy:
         follows: Whether the flow goes on until it is stopped. It then outlasts what passes by itself, without a bound.
         records_loss: Whether it may record that data is gone (``on_data_loss: record``).
         was_open: Whether it was ever opened in this run.
+        may_vanish: Whether it ends with its topic: what found the topic starts it again.
     """
 
     follows: bool
     records_loss: bool
     was_open: bool = False
+    may_vanish: bool = False
     _delay_s: float = 0.0
     _restarts: int = 0
 
@@ -46,7 +57,7 @@ class RestartPolicy:
         if isinstance(error, GONE):
             return 0.0 if is_open and self.records_loss else None
         if isinstance(error, RivermouthError):
-            if not (self.follows and self.was_open and isinstance(error, PASSING)):
+            if not (self.follows and self.was_open and self._passes(error)):
                 return None
         else:
             self._restarts += 1
@@ -55,3 +66,7 @@ class RestartPolicy:
         is_first = progressed or not self._delay_s
         self._delay_s = FIRST_DELAY_S if is_first else min(2 * self._delay_s, LONGEST_DELAY_S)
         return self._delay_s
+
+    def _passes(self, error: RivermouthError) -> bool:
+        """Whether the failure may be over the next time."""
+        return isinstance(error, PASSING) or (isinstance(error, AWAY) and self.records_loss and not self.may_vanish)

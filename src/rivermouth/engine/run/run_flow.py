@@ -49,14 +49,13 @@ _WELL_AFTER_S: Final = 10.0
 
 
 def run_flow(
-    state: RunState, job: FlowJob, listener: Listener, *, keep_following: bool, shared: SharedBatch | None = None
+    state: RunState, job: FlowJob, listener: Listener, *, policy: RestartPolicy, shared: SharedBatch | None = None
 ) -> None:
-    """One flow from its lease to its end, in the calling thread; restarts it where that may help.
+    """One flow from its lease to its end, in the calling thread; restarts it where that may help, as ``policy`` says.
 
     With ``shared`` it shares its batches with other flows.
     """
     shared = shared or SharedBatch()
-    policy = RestartPolicy(follows=keep_following, records_loss=job.flow.on_data_loss == "record")
     files = files_for(job.places.lake, state.spark)
     check_fenced(state.spark, job.places)
     with (
@@ -68,9 +67,9 @@ def run_flow(
         while not state.stopping.is_set():
             run, began_at = None, None
             try:
-                run = opening.open(waits=keep_following)
+                run = opening.open(waits=policy.follows)
                 policy.was_open, began_at = True, _entry(run)
-                _follow_or_drain(state, job, run, shared, keep_following=keep_following)
+                _follow_or_drain(state, job, run, shared, keep_following=policy.follows)
             except Exception as error:
                 if state.stopping.is_set() and not isinstance(error, RivermouthError):
                     return  # a service that is stopped loses its JVM too; the ledger has what is done

@@ -17,6 +17,7 @@ from rivermouth.engine.flow import task_failures
 from rivermouth.engine.flow.jobs import FamilyJob, FlowJob, FlowOutcome, Job, located
 from rivermouth.engine.flow.table_per_topic import PASSING, look
 from rivermouth.engine.open.sources import finding
+from rivermouth.engine.run.restart_policy import RestartPolicy
 from rivermouth.engine.run.run_flow import run_flow
 from rivermouth.errors import (
     FlowBroken,
@@ -102,7 +103,7 @@ class Worker(threading.Thread):
         try:
             _wait_for(self.awaited, self._state, keep_following=self._keep_following)
             self._began_at = time.monotonic()
-            run_flow(self._state, self._job, self._hear, keep_following=self._keep_following, shared=self._shared)
+            run_flow(self._state, self._job, self._hear, policy=self._policy(), shared=self._shared)
         except TopicMissing as error:
             if self._may_vanish:
                 self.vanished = True
@@ -132,6 +133,10 @@ class Worker(threading.Thread):
         if not self._state.stopped:
             self._state.failures.works(name)
         self._hear(FlowFinished(name, outcome.counts, outcome.batches, outcome.duration_s, stopped=stopped))
+
+    def _policy(self) -> RestartPolicy:
+        records_loss = self._job.flow.on_data_loss == "record"
+        return RestartPolicy(self._keep_following, records_loss, may_vanish=self._may_vanish)
 
     def _hear(self, event: Event) -> None:
         if isinstance(event, BatchDone):
