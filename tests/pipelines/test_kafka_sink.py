@@ -218,7 +218,7 @@ def test_a_record_that_kafka_does_not_take_fails_the_batch_and_nothing_is_lost(c
     )
     assert failed(copied) == (
         "[SINK_RECORD_INVALID] flow copy: a row cannot be a record of sink copies: Topic cannot be null; the batch "
-        "was not written\n  at: src/a.py:7\n"
+        "was not written to the topic\n  at: src/a.py:7\n"
         "  hint: the columns topic, partition and headers need values that Kafka takes"
     )
     copied.copy_to(name)
