@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import traceback
 from dataclasses import replace
 from types import SimpleNamespace
@@ -15,10 +16,10 @@ from tests.crashes.deciding import GOOD, NOBODY
 from rivermouth.domain.ledger.ledger import Counts
 from rivermouth.engine.batch import microbatch
 from rivermouth.engine.batch.pipeline import complete
-from rivermouth.engine.events import FlowFailed
+from rivermouth.engine.events import FlowFailed, FlowRestarted
 from rivermouth.engine.run import follow, restart_policy, run_flow
 from rivermouth.engine.run.supervisor import Supervisor
-from rivermouth.errors import CountsDisagree
+from rivermouth.errors import CountsDisagree, LakeNotReadable
 
 AGAIN = "rivermouth run shop, which counts the batch again from the table; if it fails again, report a bug"
 
@@ -100,6 +101,29 @@ def test_what_spark_said_is_there_after_its_jvm(scene, spark, monkeypatch):
         assert "/no/table" in str(cause)
         assert "AnalysisException: [PATH_NOT_FOUND]" in "".join(traceback.format_exception(cause))
     assert scene.drain(spark).error is None
+
+
+def test_a_batch_that_takes_long_is_not_given_up_where_the_work_between_batches_fails(scene, spark, monkeypatch):
+    begun, failed, honest = threading.Event(), threading.Event(), microbatch.write_rows
+
+    def slow(*arguments):
+        begun.set()
+        assert failed.wait(60)
+        time.sleep(1)  # longer than a stop of the flow waits here
+        return honest(*arguments)
+
+    def away(run):
+        if begun.is_set() and not failed.is_set():
+            failed.set()
+            raise LakeNotReadable(place=run.places.requests, detail="away")
+
+    monkeypatch.setattr(microbatch, "write_rows", slow)
+    monkeypatch.setattr(follow, "STOP_TIMEOUT_S", 0.1)
+    outcome = scene.follow(spark, until=lambda event: isinstance(event, FlowRestarted), between_batches=away)
+    assert (outcome.error, outcome.batches) == (None, 1)
+    assert [event.error.partition("]")[0] for event in scene.told(FlowRestarted)] == ["[LAKE_NOT_READABLE"]
+    found = scene.audit()
+    assert found.is_clean, str(found)
 
 
 def test_a_batch_that_does_not_end_when_it_is_told_to_is_abandoned_and_found_again(scene, spark, monkeypatch):

@@ -186,9 +186,13 @@ def _start(run: FlowRun, callback: _Callback, wanted: Offsets) -> StreamingQuery
 
 def _stop(run: FlowRun, query: StreamingQuery) -> None:
     """Ends the query once the batch in hand is written."""
+    is_held = False
+    # Until a stop is requested the batch has all the time that it takes: it is other work that failed.
+    while not (is_held or run.stopping.is_set()):
+        is_held = run.lock.acquire(timeout=_POLL_S)
     run.stopping.set()
     deadline = time.monotonic() + STOP_TIMEOUT_S
-    if not run.lock.acquire(timeout=STOP_TIMEOUT_S):
+    if not is_held and not run.lock.acquire(timeout=STOP_TIMEOUT_S):
         raise StopTimeout(flow=run.flow.name, timeout_s=round(STOP_TIMEOUT_S))
     run.lock.release()
     try:
