@@ -41,6 +41,16 @@ def test_written_text_is_read_back_and_replaced(place):
     assert files.names(f"{folder}/a/b") == ["c.json"]
 
 
+def test_who_reads_a_file_that_is_replaced_reads_the_whole_old_text(spark, tmp_path):
+    for files, name in ((LocalFiles(), "local"), (HadoopFiles(spark), "hadoop")):
+        path = tmp_path / name / "c.json"
+        files.write(path.as_uri(), "the old text")
+        with path.open() as reader:
+            files.write(path.as_uri(), "new")
+            assert (reader.read(), files.read(path.as_uri())) == ("the old text", "new")
+        assert files.names(path.parent.as_uri()) == ["c.json"]
+
+
 def test_create_takes_only_a_free_place(place):
     files, folder = place
     assert files.create(f"{folder}/leases/x.json", "mine") is True

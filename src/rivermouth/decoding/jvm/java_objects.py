@@ -52,8 +52,13 @@ def java_error(error: Py4JJavaError | CapturedException) -> Any:
 
 def strings(spark: SparkSession, texts: Sequence[str]) -> Any:
     """Texts as an array of Java's."""
+    return array_of(spark, jvm(spark).String, texts)
+
+
+def array_of(spark: SparkSession, kind: Any, values: Sequence[Any]) -> Any:
+    """Values as an array of Java's whose elements are of the class ``kind``."""
     gateway: Any = spark.sparkContext._gateway
-    array = gateway.new_array(gateway.jvm.String, len(texts))
-    for place, text in enumerate(texts):
-        array[place] = text
+    array = gateway.new_array(kind, len(values))
+    for place, value in enumerate(values):
+        array[place] = value
     return array

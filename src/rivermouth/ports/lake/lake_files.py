@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlparse
 
 from py4j.protocol import Py4JJavaError
 
-from rivermouth.decoding.jvm.java_objects import jvm
+from rivermouth.decoding.jvm.java_objects import array_of, jvm
 from rivermouth.errors import LakeNotReadable, LakeNotWritable, first_line
 from rivermouth.ports.internals.sessions import hadoop_conf
 from rivermouth.ports.lake.mounts import served_by
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 _NO_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 _NAME_KEPT: Final = 200
 _READ_AGAIN_S: Final = (0.05, 0.2, 0.5)
+# These show a file from the moment on at which it is made, and rename one over another in one step. Object stores show
+# a file when it is whole, and know no such step.
+_RENAMES_OVER: Final = ("file", "hdfs", "viewfs")
 
 
 class LakeFiles(Protocol):
@@ -165,6 +168,7 @@ class HadoopFiles:
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
+        self._contexts: dict[str, Any] = {}
 
     def read(self, path: str) -> str | None:
         """See ``LakeFiles``."""
@@ -191,9 +195,15 @@ class HadoopFiles:
         """See ``LakeFiles``; object stores replace a whole object at once, others rename over it."""
         file_system, target = self._open(path)
         with _writing(path):
-            stream = file_system.create(target, True)
-            stream.write(bytearray(text.encode()))
-            stream.close()
+            if file_system.getUri().getScheme() not in _RENAMES_OVER:
+                _put(file_system, target, text)
+                return
+            java = jvm(self._spark).org.apache.hadoop.fs
+            temporary = java.Path(target.getParent(), f".{target.getName()[:_NAME_KEPT]}.{uuid.uuid4().hex}")
+            _put(file_system, temporary, text)
+            over = java.Options.Rename
+            context = self._context(file_system)
+            context.rename(temporary, target, array_of(self._spark, over, [over.OVERWRITE]))
 
     def create(self, path: str, text: str) -> bool:
         """See ``LakeFiles``."""
@@ -248,9 +258,23 @@ class HadoopFiles:
         if not is_moved:
             raise LakeNotWritable(lake=target, detail="nothing could be moved there")
 
+    def _context(self, file_system: Any) -> Any:
+        """Hadoop's other view of the same files, which alone renames over a file; each one has a client of its own."""
+        uri = file_system.getUri()
+        if uri.toString() not in self._contexts:
+            contexts = jvm(self._spark).org.apache.hadoop.fs.FileContext
+            self._contexts[uri.toString()] = contexts.getFileContext(uri, hadoop_conf(self._spark))
+        return self._contexts[uri.toString()]
+
     def _open(self, path: str) -> tuple[Any, Any]:
         target = jvm(self._spark).org.apache.hadoop.fs.Path(path)
         return target.getFileSystem(hadoop_conf(self._spark)), target
+
+
+def _put(file_system: Any, target: Any, text: str) -> None:
+    stream = file_system.create(target, True)
+    stream.write(bytearray(text.encode()))
+    stream.close()
 
 
 @contextmanager

@@ -33,6 +33,8 @@ _held: Final[set[str]] = set()
 EXPIRY_S: Final = 30.0
 RENEWAL_S: Final = 5.0
 _LOOK_EVERY_S: Final = 1.0
+# A store that does not replace a file in one step shows one that is empty, or cut short, for a moment.
+_READ_AGAIN_S: Final = (0.05, 0.2, 0.5)
 # No clock of a machine that works is as wrong as that.
 _LONG_AGO_S: Final = 300.0
 
@@ -283,13 +285,15 @@ def _silence_s(holder: Holder) -> float:
 
 def read_holder(files: LakeFiles, path: str) -> Holder | None:
     """Who holds the lease at ``path``; None if nobody does or the file is damaged."""
-    text = files.read(path)
-    if text is None:
-        return None
-    try:
-        return Holder(**json.loads(text))
-    except (ValueError, TypeError):
-        return None
+    pauses_s = iter(_READ_AGAIN_S)
+    while (text := files.read(path)) is not None:
+        with contextlib.suppress(ValueError, TypeError):
+            return Holder(**json.loads(text))
+        pause_s = next(pauses_s, None)
+        if pause_s is None:
+            break
+        time.sleep(pause_s)
+    return None
 
 
 def living_holder(files: LakeFiles, path: str) -> Holder | None:
