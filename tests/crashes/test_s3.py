@@ -169,7 +169,7 @@ def test_of_two_drivers_the_one_that_slept_in_mid_commit_loses_and_no_commit_is_
         proxy.let_go()
         sleeper.wait()
     # Its commit is refused; then it finds that the table is not its own any more.
-    assert sleeper.error.partition("]")[0] in {"[COMMIT_LOST", "[LEASE_LOST"}, sleeper.error
+    assert sleeper.error.partition("]")[0] in {"[COMMIT_LOST", "[LEASE_LOST", "[LEASE_FILE_LOST"}, sleeper.error
     after = scene.fetched(s3.store)
     assert after.audit().is_clean
     assert len(oracle.ledger_of(after.table)) == number

@@ -414,7 +414,7 @@ def test_a_writer_that_was_thought_dead_adds_nothing(spark, write, undisturbed, 
         assert run(tmp_path, "by.b") == {"by.b": None}
 
     errors = run(tmp_path, hear=at("write", "by.b", overtake))
-    assert {flow: error and error.code for flow, error in errors.items() if error} == {"by.b": "LEASE_LOST"}
+    assert {flow: error and error.code for flow, error in errors.items() if error} == {"by.b": "LEASE_FILE_LOST"}
     assert set(run(tmp_path).values()) == {None}
     assert left_by(tmp_path) == wanted
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from rivermouth.errors import LakeNotReadable, LeaseLost, TableBusy
+from rivermouth.errors import LakeNotReadable, LeaseFileLost, LeaseLost, TableBusy
 from rivermouth.ports.lake import lease as lease_port
 from rivermouth.ports.lake.lake_files import LocalFiles
 from rivermouth.ports.lake.lease import Holder, TableLease, read_holder
@@ -225,6 +225,23 @@ def test_who_lost_it_is_told_and_leaves_it_to_the_other(path):
         )
         leave(path)
     assert read_holder(FILES, path).owner == "x"
+
+
+@pytest.mark.parametrize("content", [None, "", '{"owner": "x"'])
+def test_who_lost_its_file_is_told_so(path, content, monkeypatch):
+    monkeypatch.setattr(lease_port, "_READ_AGAIN_S", ())
+    with a_lease(path) as lease:
+        if content is None:
+            FILES.delete(path)
+        else:
+            FILES.write(path, content)
+        with pytest.raises(LeaseFileLost) as caught:
+            lease.check()
+        assert str(caught.value) == (
+            f"[LEASE_FILE_LOST] flow f: the lease on table /lake/silver/t is lost: its file {path} is gone or "
+            "damaged; the current batch was not written\n"
+            "  hint: rivermouth run f"
+        )
 
 
 class InSteps(LocalFiles):

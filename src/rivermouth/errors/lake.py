@@ -136,3 +136,14 @@ class LeaseLost(RivermouthError):
     code = "LEASE_LOST"
     what = "flow {flow}: the lease on table {table} was taken over by {holder}; the current batch was not written"
     hint = "rivermouth status"
+
+
+class LeaseFileLost(RivermouthError):
+    """This process held the table's lease, whose file is gone or damaged: another process may have had it since."""
+
+    code = "LEASE_FILE_LOST"
+    what = (
+        "flow {flow}: the lease on table {table} is lost: its file {place} is gone or damaged; "
+        "the current batch was not written"
+    )
+    hint = "rivermouth run {flow}"

@@ -20,7 +20,15 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 from py4j.protocol import Py4JError
 
-from rivermouth.errors import LakeNotReadable, LakeNotWritable, LeaseLost, PipelineBusy, RivermouthError, TableBusy
+from rivermouth.errors import (
+    LakeNotReadable,
+    LakeNotWritable,
+    LeaseFileLost,
+    LeaseLost,
+    PipelineBusy,
+    RivermouthError,
+    TableBusy,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -243,10 +251,13 @@ class TableLease(Lease):
 
         Raises:
             LeaseLost: Another process took it over.
+            LeaseFileLost: Its file is gone or damaged.
         """
         holder = read_holder(self._files, self._path)
-        if holder is None or holder.owner != self._owner:
-            raise LeaseLost(flow=self._name, table=self._table, holder=str(holder or "nobody"))
+        if holder is None:
+            raise LeaseFileLost(flow=self._name, table=self._table, place=self._path)
+        if holder.owner != self._owner:
+            raise LeaseLost(flow=self._name, table=self._table, holder=str(holder))
 
     def _busy(self, holder: Holder | None) -> TableBusy:
         fix = _with_end_of(holder, "writer", f"rivermouth status {self._name}")
