@@ -387,6 +387,14 @@ def test_progress_is_told_to_the_consumer_group(scene, topic):
     asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
     parts = asked[group].result(10).topic_partitions
     assert {(part.topic, part.partition): part.offset for part in parts} == {(name, 0): 0, (name, 1): 7}
+    # What the flow no longer reads is not told, whether it is there or not.
+    other = topic()
+    produce(scene.bootstrap_servers, other, 2)
+    admin.delete_topics([name])[name].result(30)
+    (outcome,) = scene.drain(scene.order("told", other, group_id=group))
+    assert (outcome.error, outcome.counts.written, scene.of(Warned)) == (None, 2, [])
+    parts = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(10).topic_partitions
+    assert {part.topic: part.offset for part in parts if part.topic == other} == {other: 2}
 
 
 def test_following_carries_what_comes_and_stops_without_a_trace(scene, topic):

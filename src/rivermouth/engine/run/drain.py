@@ -29,8 +29,11 @@ from rivermouth.ports.spark.session import has_ended
 from rivermouth.rows import envelope
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import DataFrame, SparkSession
 
+    from rivermouth.domain.kafka.source_topics import Topic
     from rivermouth.domain.ledger.offset_ranges import Offsets, Ranges
     from rivermouth.engine.flow.running import FlowRun
     from rivermouth.spec import Flow
@@ -171,7 +174,7 @@ def _once(ranges: Ranges, run: FlowRun, process: BatchProcess, backlog: int | No
         done = process(ranges, run) if batch is None else microbatch.process(batch, ranges, run)
         if isinstance(done, BatchDone):
             done = dataclasses.replace(done, backlog=backlog)
-            _commit_to_group(run)
+            _commit_to_group(run, topics)
         run.emit(done)
 
 
@@ -182,9 +185,11 @@ def _look_again(run: FlowRun) -> None:
         recover(run)
 
 
-def _commit_to_group(run: FlowRun) -> None:
+def _commit_to_group(run: FlowRun, topics: Mapping[str, Topic]) -> None:
+    """Tells the group how far the flow is in what it reads; its ledger also keeps what it read before."""
     if run.flow.group_id:
-        told = run.kafka.commit(run.flow.group_id, run.entry.next_offsets)
+        read = {name: topic.partitions for name, topic in topics.items()}
+        told = run.kafka.commit(run.flow.group_id, offset_ranges.within(run.entry.next_offsets, read))
         if not told.committed:
             run.warn(f"offsets were not committed to group {run.flow.group_id}: {told.detail}")
 
