@@ -481,3 +481,25 @@ def test_parameters_qualifiers_and_sequences_are_read_as_they_mean():
         "shop.sql:1: key: a key that is no UTF-8 is a dead letter of the flow; a cast writes it as it is",
     ]
     assert [*map(str, found.no_flows)] == ["shop.sql:10: options is no flow: the options of from_json are no constants"]
+
+
+EXPLODED = """\
+CREATE TEMPORARY VIEW elements AS SELECT r.id, posexplode(r.items) AS (pos, item), TOPIC FROM (
+  SELECT from_json(CAST(value AS STRING), 'id bigint, items array<string>') AS r, topic
+  FROM STREAM read_kafka(subscribe => 't') WHERE value IS NOT NULL
+);
+CREATE STREAMING TABLE renamed AS SELECT id, pos AS place, item FROM STREAM(elements) WHERE pos > 0;
+CREATE STREAMING TABLE without AS SELECT id, item FROM STREAM(elements);
+"""
+
+
+def test_the_position_of_an_element_is_kept_or_said():
+    found = of_sql(EXPLODED)
+    renamed, without = yaml.safe_load(found.text)["flows"].values()
+    assert renamed["metadata_columns"]["kafka_position"] == "place"
+    assert conditions(renamed) == ["place > 0"]
+    assert without["metadata_columns"] == ["kafka_topic", "kafka_partition", "kafka_offset", "kafka_position"]
+    assert [str(each) for each in found.differences if each.setting == "columns"] == [
+        "shop.sql:5: columns: the table of a flow has kafka_topic, kafka_partition, kafka_offset too",
+        "shop.sql:6: columns: the table of a flow has kafka_topic, kafka_partition, kafka_offset, kafka_position too",
+    ]

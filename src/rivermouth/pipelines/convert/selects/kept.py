@@ -34,10 +34,6 @@ class Kept:
         """The name of a column behind the SELECT; None where it is not kept."""
         return self.names.get(tuple(part.lower() for part in path))
 
-    def has(self, name: str) -> bool:
-        """Whether a column of this name is behind the SELECT."""
-        return name in self.names.values()
-
     def behind(self, read: Item) -> str:
         """An expression over the columns before the SELECT, over those behind it.
 

@@ -97,7 +97,7 @@ class _Reading(KafkaReading):
             self._of_record(items)
         else:
             self._of_payload(items, step.replaces)
-        if position is not None and not self.kept.has(position):
+        if position is not None and self.kept.name((position,)) is None:
             del self.rows.metadata[POSITION]
         self._carry()
 
@@ -218,8 +218,9 @@ class _Reading(KafkaReading):
 
     def _passes(self, each: Item, known: Mapping[str, str], metadata: dict[str, str]) -> bool:
         """Whether an item is a metadata column, which is kept."""
-        if each.column is not None and each.column in known:
-            self._keep(each.column, self._name(each), known, metadata)
+        named = (each.column or "").lower()
+        if own := next((name for name in known if name.lower() == named), None):
+            self._keep(own, self._name(each), known, metadata)
             return True
         if each.column is not None and each.column == self.rows.metadata.get(POSITION):
             self.rows.metadata[POSITION] = self._name(each)
