@@ -79,6 +79,14 @@ class FileSchemaInvalid(RivermouthError):
     hint = "write it as DDL, for example: id bigint, at timestamp"
 
 
+class FileSchemaShared(RivermouthError):
+    """Two sources of files have one ``schemaLocation``."""
+
+    code = "FILE_SCHEMA_SHARED"
+    what = "schemaLocation {folder} is that of two sources: {first}, and {second}; nothing was read"
+    hint = "give each source a schemaLocation of its own, or leave the option out"
+
+
 class FileSchemaNotInferred(RivermouthError):
     """No schema can be inferred from files."""
 

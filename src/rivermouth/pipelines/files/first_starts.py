@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from rivermouth.pipelines.files.listing import has_name, pattern_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -20,12 +22,19 @@ class FirstStart:
         dataset: The dataset, view or sink whose query reads the source.
         path: Where Spark reads.
         files: Addresses of the files that are there.
+        flow: The flow that reads the source; empty where it is a view's.
     """
 
     place: KeptSchema
     dataset: str
     path: str
     files: tuple[str, ...]
+    flow: str = ""
+
+    def left_out_earlier(self) -> tuple[str, ...]:
+        """Those that are left out by the list of an older version of rivermouth, if it is of this source's files."""
+        pattern = pattern_of(self.place.files.glob)
+        return tuple(each for each in self.place.existing_earlier() if has_name(each, pattern))
 
 
 @dataclass(slots=True)
@@ -58,7 +67,7 @@ class FirstStarts:
         return found
 
     def settle(self, has_begun: Callable[[FirstStart], bool]) -> bool:
-        """Keeps the lists: where a flow has begun no file is left out, as the flow knows which ones it has read.
+        """Keeps the lists: where a flow has begun no file is added to them, as the flow knows which ones it has read.
 
         Args:
             has_begun: Whether a flow that reads the source has read files before.
@@ -72,7 +81,7 @@ class FirstStarts:
         waiting, self.waiting, self.settled, changed = self.waiting, [], True, False
         for each in waiting:
             begun = has_begun(each)
-            files = () if begun else each.files
+            files = each.left_out_earlier() if begun else each.files
             each.place.keep_existing(files)
             self._known[each.place.folder] = files
             changed = changed or begun

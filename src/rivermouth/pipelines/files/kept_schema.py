@@ -21,6 +21,29 @@ if TYPE_CHECKING:
 _FOLDER: Final = "_schemas"
 _SCHEMA: Final = "schema.json"
 _EXISTING: Final = "existing.txt"
+_OF_OTHERS: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class FileSet:
+    """The files that a schema is of.
+
+    Attributes:
+        path: Where Spark reads.
+        format: Their format.
+        glob: Pattern of their names; None for all.
+        row: The element of XML that is a row.
+    """
+
+    path: str
+    format: str
+    glob: str | None = None
+    row: str | None = None
+
+    def __str__(self) -> str:
+        more = "" if self.glob is None else f" with names {self.glob}"
+        more += "" if self.row is None else f" with rows {self.row}"
+        return f"{self.format} files of {self.path.rstrip('/')}{more}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +55,14 @@ class Kept:
         seen_ms: Files that were last changed before that time, in milliseconds since 1970, were looked at.
         newest: Addresses of the files of that very time that were looked at.
         partitions: The columns that folders make.
+        files: Which files it is of; empty where an older version of rivermouth kept it.
     """
 
     shape: T.StructType = field(default_factory=T.StructType)
     seen_ms: int = 0
     newest: tuple[str, ...] = ()
     partitions: T.StructType = field(default_factory=T.StructType)
+    files: str = ""
 
     def has_seen(self, file: File) -> bool:
         """Whether a file was looked at."""
@@ -59,34 +84,52 @@ class KeptSchema:
     Attributes:
         spark: Has the access to it.
         folder: Below which it is.
+        files: Which files it is of.
         writes: Whether it is changed; else ``write`` and ``keep_existing`` do nothing.
+        earlier: The folder where older versions of rivermouth kept it, together with those of other sources; None where
+            they kept it here.
     """
 
     spark: SparkSession
     folder: str
+    files: FileSet
     writes: bool = True
+    earlier: str | None = None
 
     def read(self) -> Kept | None:
-        """What is kept; None before the first start."""
-        text = files_for(self.folder, self.spark).read(self._path(_SCHEMA))
+        """What is kept; None before the first start.
+
+        Of other files the columns and their types count, and all files of this source are looked at again.
+        """
+        text, mine = self._text(self.folder, _SCHEMA), True
+        if text is None and self.earlier is not None:
+            text, mine = self._text(self.earlier, _SCHEMA), False
         if text is None:
             return None
         told = json.loads(text)
         shape, made = (T.StructType.fromJson(told[name]) for name in ("shape", "partitions"))
-        return Kept(shape, told["seen_ms"], tuple(told["newest"]), made)
+        files = told.get("files", "")
+        if mine and files in ("", str(self.files)):
+            return Kept(shape, told["seen_ms"], tuple(told["newest"]), made, files)
+        return Kept(shape, _OF_OTHERS, (), made)
 
     def write(self, kept: Kept) -> None:
         """Keeps it."""
         if not self.writes:
             return
         told: dict[str, Any] = {"shape": kept.shape.jsonValue(), "partitions": kept.partitions.jsonValue()}
-        told |= {"seen_ms": kept.seen_ms, "newest": list(kept.newest)}
+        told |= {"seen_ms": kept.seen_ms, "newest": list(kept.newest), "files": kept.files}
         files_for(self.folder, self.spark).write(self._path(_SCHEMA), json.dumps(told, indent=1) + "\n")
 
     def existing(self) -> list[str] | None:
         """Addresses of the files that were there at the first start; None before it."""
-        text = files_for(self.folder, self.spark).read(self._path(_EXISTING))
+        text = self._text(self.folder, _EXISTING)
         return None if text is None else text.splitlines()
+
+    def existing_earlier(self) -> list[str]:
+        """Those that an older version of rivermouth kept."""
+        text = None if self.earlier is None else self._text(self.earlier, _EXISTING)
+        return [] if text is None else text.splitlines()
 
     def keep_existing(self, paths: Sequence[str]) -> None:
         """Keeps the addresses of the files that are there at the first start."""
@@ -94,11 +137,52 @@ class KeptSchema:
             return
         files_for(self.folder, self.spark).write(self._path(_EXISTING), "".join(f"{path}\n" for path in paths))
 
+    def _text(self, folder: str, name: str) -> str | None:
+        return files_for(folder, self.spark).read(_path(folder, name))
+
     def _path(self, name: str) -> str:
-        return f"{self.folder.rstrip('/')}/{_FOLDER}/{name}"
+        return _path(self.folder, name)
 
 
-def default_folder(state_folder: str, path: str, kind: str) -> str:
-    """The folder for the schema of a source that names none, one for each path and format."""
-    digest = hashlib.sha256(f"{kind}\n{path}".encode()).hexdigest()[:12]
+@dataclass(frozen=True, slots=True)
+class SchemasOfRun:
+    """What the sources of one run know of each other's schemas.
+
+    Attributes:
+        named: By folder that a ``schemaLocation`` says, the files of the source that has it.
+    """
+
+    named: dict[str, FileSet] = field(default_factory=dict)
+
+    def other(self, folder: str, files: FileSet) -> FileSet | None:
+        """The files of another source that has the same folder, if there is one."""
+        first = self.named.setdefault(folder.rstrip("/"), files)
+        return None if str(first) == str(files) else first
+
+
+def _path(folder: str, name: str) -> str:
+    return f"{folder.rstrip('/')}/{_FOLDER}/{name}"
+
+
+def default_place(spark: SparkSession, state_folder: str, files: FileSet, flow: str, *, writes: bool) -> KeptSchema:
+    """The place for the schema of a source that names none.
+
+    Args:
+        spark: Has the access to it.
+        state_folder: Below which it is.
+        files: Those of the source.
+        flow: The flow that reads them, if the dataset can have others; else empty.
+        writes: Whether it is changed.
+    """
+    # Older versions of rivermouth had one place for each path and format of a dataset.
+    earlier = _folder(state_folder, files.format, files.path)
+    more = [f"{name} {value}" for name, value in (("glob", files.glob), ("row", files.row), ("flow", flow)) if value]
+    if not more:
+        return KeptSchema(spark, earlier, files, writes)
+    own = _folder(state_folder, files.format, files.path.rstrip("/"), *more)
+    return KeptSchema(spark, own, files, writes, earlier)
+
+
+def _folder(state_folder: str, *parts: str) -> str:
+    digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
     return f"{state_folder.rstrip('/')}/files-{digest}"

@@ -62,10 +62,19 @@ def files_of(spark: SparkSession, path: str, glob: str | None = None, at: str | 
         raise missing(path, at)
     lines = (line.split("\t", 2) for line in str(text).splitlines())
     found = [File(address, int(changed), int(size)) for changed, size, address in lines]
-    if glob is not None:
-        pattern = re.compile(_as_regex(glob))
-        found = [each for each in found if pattern.fullmatch(unquote(each.path.rsplit("/", 1)[-1]))]
+    pattern = pattern_of(glob)
+    found = [each for each in found if has_name(each.path, pattern)]
     return sorted(found, key=lambda each: (each.changed_ms, each.path))
+
+
+def pattern_of(glob: str | None) -> re.Pattern[str]:
+    """The names that a pattern of Hadoop's has; None for all."""
+    return re.compile(".*" if glob is None else _as_regex(glob), re.DOTALL)
+
+
+def has_name(path: str, pattern: re.Pattern[str]) -> bool:
+    """Whether the file at an address has such a name."""
+    return pattern.fullmatch(unquote(path.rsplit("/", 1)[-1])) is not None
 
 
 def _as_regex(glob: str) -> str:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
-from rivermouth.errors import FileColumnsNew, FileSchemaInvalid, FileSourceEmpty
+from rivermouth.errors import FileColumnsNew, FileSchemaInvalid, FileSchemaShared, FileSourceEmpty
 from rivermouth.names import folded
 from rivermouth.pipelines.files import inference, listing, schemas
 from rivermouth.pipelines.files.first_starts import FirstStart, FirstStarts
-from rivermouth.pipelines.files.kept_schema import Kept, KeptSchema, default_folder
+from rivermouth.pipelines.files.kept_schema import FileSet, Kept, KeptSchema, SchemasOfRun, default_place
 from rivermouth.pipelines.files.known_options import FIXED, TYPED
 from rivermouth.pipelines.files.paths import resolved
 from rivermouth.pipelines.files.plan import Plan
@@ -53,6 +53,8 @@ class FileSite:
         in_test: Whether a test reads it: ``schemaLocation`` is left alone, and no files are cleaned.
         dataset: The dataset, view or sink whose query reads it.
         starts: Knows which files it leaves out.
+        flow: The flow whose query reads it; empty where a view's does.
+        schemas: Knows the places of other sources' schemas.
     """
 
     state_folder: str
@@ -62,6 +64,8 @@ class FileSite:
     in_test: bool = False
     dataset: str = ""
     starts: FirstStarts = field(default_factory=lambda: FirstStarts(settled=True))
+    flow: str = ""
+    schemas: SchemasOfRun = field(default_factory=SchemasOfRun)
 
     @property
     def place(self) -> str | None:
@@ -79,6 +83,7 @@ class FileSites:
         writes: As of ``FileSite``.
         in_test: As of ``FileSite``.
         starts: Knows which files they leave out.
+        schemas: Knows where their schemas are.
     """
 
     state: str
@@ -86,11 +91,21 @@ class FileSites:
     writes: bool
     in_test: bool
     starts: FirstStarts = field(default_factory=FirstStarts)
+    schemas: SchemasOfRun = field(default_factory=SchemasOfRun)
 
-    def site(self, dataset: str = "query", at: SourceLine | None = None) -> FileSite:
-        """Where a source belongs that the query of a dataset reads."""
-        folder = f"{self.state}/{dataset.replace('/', '_')}"
-        return FileSite(folder, self.located, at, self.writes, self.in_test, dataset, self.starts)
+    def site(self, dataset: str = "query", at: SourceLine | None = None, flow: str = "") -> FileSite:
+        """Where a source belongs that the query of a dataset reads, or that of one of its flows."""
+        return FileSite(
+            f"{self.state}/{dataset.replace('/', '_')}",
+            self.located,
+            at,
+            self.writes,
+            self.in_test,
+            dataset,
+            self.starts,
+            flow,
+            self.schemas,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +201,7 @@ class Planner:
             shape = inference.shape_of(self.spark, fresh, self.path, self.options, self.site.place)
         shape = schemas.without(shape, known.partitions.names)
         kept = known.having_seen(files, self._united(before, shape, fixed))
+        kept = replace(kept, files=str(self._files))
         if place is not None and kept != before:
             place.write(kept)
         return kept, shape
@@ -258,16 +274,24 @@ class Planner:
     def _left_out(self, files: list[listing.File]) -> tuple[str, ...]:
         if self.options.existing or not self.keeps:
             return ()
-        start = FirstStart(self._place(), self.site.dataset, self.path, tuple(each.path for each in files))
+        there = tuple(each.path for each in files)
+        start = FirstStart(self._place(), self.site.dataset, self.path, there, self.site.flow)
         return self.site.starts.left_out(start)
 
+    @property
+    def _files(self) -> FileSet:
+        return FileSet(self.path, self.options.format, self.options.glob, self.options.reader.get("rowTag"))
+
     def _place(self) -> KeptSchema:
-        own = self.options.schema_location
-        if own is not None and not self.site.in_test:
-            folder = self.site.located(own, self.site.place)
-        else:
-            folder = default_folder(self.site.state_folder, self.path, self.options.format)
-        return KeptSchema(self.spark, folder, self.site.writes)
+        """Where the schema of these files is kept, and of no others that this run reads."""
+        site, own = self.site, self.options.schema_location
+        if own is None or site.in_test:
+            flow = "" if site.flow == site.dataset else site.flow
+            return default_place(self.spark, site.state_folder, self._files, flow, writes=site.writes)
+        folder = site.located(own, site.place)
+        if (other := site.schemas.other(folder, self._files)) is not None:
+            raise FileSchemaShared(at=site.place, folder=folder, first=str(other), second=str(self._files))
+        return KeptSchema(self.spark, folder, self._files, site.writes)
 
     def _checked(self, plan: Plan) -> Plan:
         check = {"json": json_rows.check, "csv": csv_rows.check}.get(self.options.format)

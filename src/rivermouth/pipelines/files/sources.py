@@ -59,6 +59,7 @@ def stream_files(
         FileSourceEmpty: It has no file, and no schema is given.
         FileSchemaInvalid: The schema or the hints cannot be used.
         FileSchemaNotInferred: Spark can infer no schema.
+        FileSchemaShared: Another source has the same ``schemaLocation``.
         FileColumnsNew: There are new columns, and the evolution mode is failOnNewColumns.
 
     Guarantees:

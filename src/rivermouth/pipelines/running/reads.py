@@ -58,6 +58,7 @@ class Reads:
         dataset: Whose query it is.
         at: Where it is defined.
         use: What ``USE`` has chosen for the query.
+        flow: Which of its flows; empty for a view.
         found: By name, and whether it is a stream.
         views: Views with expectations that it reads as streams.
         decoded: Records that it decodes.
@@ -68,6 +69,7 @@ class Reads:
     dataset: str
     at: SourceLine
     use: Use = NO_USE
+    flow: str = ""
     found: dict[tuple[str, bool], Input] = field(default_factory=dict)
     views: list[CountedView] = field(default_factory=list)
     decoded: list[DecodedStream] = field(default_factory=list)

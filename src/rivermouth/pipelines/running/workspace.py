@@ -105,7 +105,9 @@ class Workspace(Reader):
             self.session.conf.set(name, value)
         self.session.note_unheeded(pipeline.configuration, pipeline.settings.at, registry.note)
 
-    def evaluate(self, query: Query, dataset: str, at: SourceLine, *, nested: bool = False) -> Evaluated:
+    def evaluate(
+        self, query: Query, dataset: str, at: SourceLine, *, flow: str = "", nested: bool = False
+    ) -> Evaluated:
         """The frame of a query, as it is now, and what it reads; in a session with its settings.
 
         One that is nested is a part of the query that is evaluated now, and has its settings too.
@@ -115,7 +117,7 @@ class Workspace(Reader):
             QueryInvalid: Spark refuses the query.
             DatasetUnknown: It reads a table that is nowhere.
         """
-        reads = Reads(dataset, at, query.use)
+        reads = Reads(dataset, at, query.use, flow)
         # A query in SQL has those of the pipeline as well, and these are not its own.
         others = self.params if isinstance(query, SqlQuery) else {}
         own = {name: value for name, value in query.conf.items() if others.get(name) != value}
@@ -352,7 +354,7 @@ class Workspace(Reader):
     def site(self) -> FileSite:
         """Where the source of files belongs that the query reads which is evaluated now."""
         reads = self._reads[-1] if self._reads else None
-        return self.file_sites.site(reads.dataset, reads.at) if reads else self.file_sites.site()
+        return self.file_sites.site(reads.dataset, reads.at, reads.flow) if reads else self.file_sites.site()
 
     def current(self) -> tuple[str | None, str]:
         """See ``Catalogue``."""

@@ -61,7 +61,7 @@ def evaluated_flow(loaded: Loaded, node: Node, flow: FlowNode) -> Evaluated:
     shown = loaded.graph.shown(node)
     found = loaded.resolver.evaluated(node.name, flow)
     if found is None:
-        found = loaded.workspace.evaluate(flow.query, shown, flow.at)
+        found = loaded.workspace.evaluate(flow.query, shown, flow.at, flow=flow.name)
         loaded.resolver.grow(node, flow, found.frame)
     with loaded.workspace.errors(node.at, shown):
         return replace(found, frame=with_computed(found.frame, node.columns))

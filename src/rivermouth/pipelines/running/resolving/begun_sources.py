@@ -24,7 +24,8 @@ def _has_begun(workspace: Workspace, graph: Graph, start: FirstStart) -> bool:
     readers = list(_readers(graph, start.dataset))
     # Of several flows, one may have read from another source.
     below = "" if len(readers) == 1 else _folder(start.path)
-    return any(_has_read(workspace, node, flow, below) for node, flow in readers)
+    mine = ((node, flow) for node, flow in readers if start.flow in ("", flow.name))
+    return any(_has_read(workspace, node, flow, below) for node, flow in mine)
 
 
 def _folder(path: str) -> str:

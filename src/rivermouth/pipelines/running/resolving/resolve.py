@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from rivermouth.pipelines.graph import Input
     from rivermouth.pipelines.names import TableName
     from rivermouth.pipelines.running.workspace import Workspace
+    from rivermouth.pipelines.spec import SourceLine
 
 
 class Resolver:
@@ -151,9 +152,12 @@ class Resolver:
         self._evaluated[name, flow.name] = evaluated
         return evaluated
 
+    def _of_flow(self, flow: FlowNode, dataset: str, at: SourceLine) -> Evaluated:
+        return self.workspace.evaluate(flow.query, dataset, at, flow=flow.name)
+
     def _sink(self, name: TableName) -> Node:
         sink, flows = self.declared.sinks[name.table], self.declared.flows[name]
-        found = [self._kept(name, flow, self.workspace.evaluate(flow.query, sink.name, flow.at)) for flow in flows]
+        found = [self._kept(name, flow, self._of_flow(flow, sink.name, flow.at)) for flow in flows]
         if not sink.given:
             check_sink_place(sink, self.workspace.names, self.declared.datasets, self.workspace.pipeline.written)
         for flow, each in zip(flows, found, strict=True):
@@ -180,7 +184,7 @@ class Resolver:
             self.workspace.of_views[name] = evaluated
             return Node(name, "view", dataset, None, *_with_inputs(flows, [evaluated]), evaluated.frame.schema)
         if dataset.kind == "materialized_view" or (dataset.kind == "table" and len(flows) == 1):
-            evaluated = self._kept(name, flows[0], self.workspace.evaluate(flows[0].query, shown, dataset.at))
+            evaluated = self._kept(name, flows[0], self._of_flow(flows[0], shown, dataset.at))
             if not evaluated.frame.isStreaming:
                 flows = (replace(flows[0], kind="refresh"),)
                 self._check_policy(dataset, shown, evaluated)
@@ -215,11 +219,11 @@ class Resolver:
         if flow.kind == "auto_cdc_from_snapshot":
             return self.workspace.evaluate(self._first_snapshot(flow, name, dataset), shown, flow.at)
         if flow.once:
-            return self.workspace.evaluate(flow.query, shown, flow.at)
+            return self._of_flow(flow, shown, flow.at)
         return self._streamed(flow, shown)
 
     def _streamed(self, flow: FlowNode, dataset: str) -> Evaluated:
-        evaluated = self.workspace.evaluate(flow.query, dataset, flow.at)
+        evaluated = self._of_flow(flow, dataset, flow.at)
         if not evaluated.frame.isStreaming:
             fix = "read a stream: spark.readStream or STREAM(...); or make it a materialized view"
             if any(each.name.startswith("read_files") for each in evaluated.inputs):
