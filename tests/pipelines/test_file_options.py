@@ -20,7 +20,7 @@ from rivermouth.pipelines.files.detection import format_of
 from rivermouth.pipelines.files.inference import sampled
 from rivermouth.pipelines.files.listing import File
 from rivermouth.pipelines.files.options import notes_of, parse
-from rivermouth.pipelines.files.paths import missing, resolved, written
+from rivermouth.pipelines.files.paths import missing, resolved, visible, written
 
 
 def options(given, *, has_schema=False, infers_types=False):
@@ -262,6 +262,19 @@ def test_paths_of_databricks_are_mapped_or_named(monkeypatch):
     monkeypatch.setattr(Path, "exists", lambda each: str(each) == "/mnt/c")
     assert isinstance(missing("/mnt/c/in", None), FileSourceMissing)
     assert isinstance(missing("/mnt/*/in", None), FilePathUnmapped)
+
+
+def test_wildcards_match_no_hidden_names():
+    table = {
+        "/in/*": "/in/{[^._]*,_*=*}",
+        "/in/day=2026*/**": "/in/day=2026*/{[^._]*,_*=*}",
+        "s3a://b*/*.json": "s3a://b*/{[^._]*.json,_*=*.json}",
+        "in/?x/*?": r"in/[^._]x/{[^._]*,_*=*}",
+        "*a,{b,c}/*_id=[1,2]": r"{[^._]*a\,{b,c},a\,{b,c},_*=*a\,{b,c}}/{[^._]*_id=[1,2],_*_id=[1,2],_id=[1,2]}",
+        "/in/{_a,*/b}/_c*/.d": "/in/{_a,*/b}/_c*/.d",
+        "file:/in/_d": "file:/in/_d",
+    }
+    assert {path: visible(path) for path in table} == table
 
 
 def test_the_old_call():

@@ -16,6 +16,7 @@ from rivermouth.errors import FileSchemaNotInferred, first_line
 from rivermouth.pipelines.files import schemas
 from rivermouth.pipelines.files.known_options import FIXED
 from rivermouth.pipelines.files.options import bytes_of
+from rivermouth.pipelines.files.paths import visible
 from rivermouth.pipelines.files.rows import csv_rows
 from rivermouth.ports.internals import sessions
 
@@ -93,7 +94,7 @@ def _shape(
         case "orc" | "parquet":
             read = DataFrameReader(spark).format(options.format).options(**{**options.reader, "mergeSchema": "true"})
             glob = {} if options.glob is None else {"pathGlobFilter": options.glob}
-            return read.options(recursiveFileLookup="true", **glob).load(path).schema
+            return read.options(recursiveFileLookup="true", **glob).load(visible(path)).schema
         case "csv":
             return _csv(spark, newest, options)
         case kind if kind in FIXED:

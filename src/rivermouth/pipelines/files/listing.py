@@ -11,7 +11,7 @@ from rivermouth.decoding.jvm import jvm_classes
 from rivermouth.decoding.jvm.java_objects import java_session
 from rivermouth.errors import FileSourceUnreadable, first_line
 from rivermouth.names import folded
-from rivermouth.pipelines.files.paths import missing
+from rivermouth.pipelines.files.paths import missing, visible
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,7 +55,7 @@ def files_of(spark: SparkSession, path: str, glob: str | None = None, at: str | 
         FileSourceUnreadable: The place cannot be listed.
     """
     try:
-        text = jvm_classes.found(spark, "internals.files.Listing").of(java_session(spark), path)
+        text = jvm_classes.found(spark, "internals.files.Listing").of(java_session(spark), visible(path))
     except jvm_classes.JAVA_ERRORS as error:
         raise FileSourceUnreadable(at=at, path=path, detail=first_line(error)) from None
     if text is None:

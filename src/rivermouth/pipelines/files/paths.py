@@ -11,6 +11,7 @@ from rivermouth.errors import FilePathUnmapped, FileSourceMissing
 
 _DATABRICKS: Final = re.compile(r"(dbfs:/|/dbfs/|/Volumes/|/mnt/|/FileStore/|/databricks-datasets/)")
 _DBFS: Final = re.compile(r"\Adbfs:/*")
+_SCHEME: Final = re.compile(r"(?:[\w+.-]+:/*)?(?:(?<=//)[^/]*)?")
 _S3: Final = re.compile(r"s3n?://", re.IGNORECASE)
 
 
@@ -43,6 +44,56 @@ def written(path: str, paths: Mapping[str, str], at: str | None = None) -> str:
     if _mapped(path, paths) is None and not _is_local(path):
         raise _unmapped(path, at, done="written")
     return resolved(path, paths, at)
+
+
+def visible(path: str) -> str:
+    """A path for Spark, whose wildcards at the begin of a name match hidden names: these do not.
+
+    Hidden are names that begin with ``.`` or ``_``, but not folders ``_name=value``. A step that begins without ``*``
+    and ``?`` stays as it is.
+    """
+    scheme = _SCHEME.match(path)
+    end = 0 if scheme is None else scheme.end()
+    return path[:end] + "/".join(_visible_step(step) for step in _steps(path[end:]))
+
+
+def _visible_step(step: str) -> str:
+    rest = step.lstrip("*?")
+    signs = step[: len(step) - len(rest)]
+    if not signs or "/" in step:
+        return step
+    star, more, rest = "*" * ("*" in signs), signs.count("?"), _without_commas(rest)
+    least = "?" * (more - 1)
+    found = [f"[^._]{least}{star}{rest}"]
+    if not more and rest and rest[0] not in "._":
+        found.append(rest)
+    if "=" in rest:
+        found.append(f"_{least}{star}{rest}")
+        found += [rest] if not more and rest.startswith("_") else []
+    elif star:
+        found.append(f"_{least}*=*{rest}")
+    return f"{{{','.join(found)}}}" if len(found) > 1 else found[0]
+
+
+def _without_commas(pattern: str) -> str:
+    """A pattern as it is written within braces, where a comma of its own is none between alternatives."""
+    found, depth = "", 0
+    for sign in pattern:
+        depth += (sign in "{[") - (sign in "}]")
+        found += "\\," if sign == "," and depth == 0 else sign
+    return found
+
+
+def _steps(path: str) -> list[str]:
+    """The steps of a path; a slash in braces is in one of them."""
+    found, depth = [""], 0
+    for sign in path:
+        depth += (sign == "{") - (sign == "}")
+        if sign == "/" and depth <= 0:
+            found.append("")
+        else:
+            found[-1] += sign
+    return found
 
 
 def missing(path: str, at: str | None) -> FilePathUnmapped | FileSourceMissing:

@@ -11,6 +11,7 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 from rivermouth import names
 from rivermouth.names import folded
 from rivermouth.pipelines.files import schemas
+from rivermouth.pipelines.files.paths import visible
 
 if TYPE_CHECKING:
     from rivermouth.pipelines.files.options import FileOptions
@@ -43,6 +44,11 @@ class Plan:
     optional: T.StructType = dataclasses.field(default_factory=T.StructType)
     watched: tuple[str, ...] = ()
     inferred: bool = False
+
+    @property
+    def pattern(self) -> str:
+        """The path for Spark's reader, which finds no hidden files by it."""
+        return visible(self.path)
 
     @property
     def in_files(self) -> T.StructType:

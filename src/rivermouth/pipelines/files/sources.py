@@ -131,20 +131,20 @@ def _frame(reader: Any, planned: Planned, more: dict[str, str]) -> DataFrame:
             return csv_rows.rows(_chosen(_texts(reader, plan, found, whole=True), planned), plan)
         case "xml":
             read = reader.format("xml").options(**found, **xml_rows.read_options(plan))
-            return xml_rows.rows(_chosen(read.schema(xml_rows.read_schema(plan)).load(plan.path), planned), plan)
+            return xml_rows.rows(_chosen(read.schema(xml_rows.read_schema(plan)).load(plan.pattern), planned), plan)
     extra = typed_rows.only_in_files(plan, planned.shape)
     columns = T.StructType([*plan.in_files.fields, *extra.fields])
     read = reader.format(plan.options.format).options(**found, **plan.options.reader)
     if plan.options.format != "text":
         read = read.schema(columns)
-    return typed_rows.rows(_chosen(read.load(plan.path), planned), plan, extra)
+    return typed_rows.rows(_chosen(read.load(plan.pattern), planned), plan, extra)
 
 
 def _texts(reader: Any, plan: Plan, found: dict[str, str], *, whole: bool) -> DataFrame:
     given = {**found, "wholetext": str(whole).lower()}
     if not whole and "lineSep" in plan.options.reader:
         given["lineSep"] = plan.options.reader["lineSep"]
-    texts: DataFrame = reader.format("text").options(**given).load(plan.path)
+    texts: DataFrame = reader.format("text").options(**given).load(plan.pattern)
     return texts
 
 

@@ -34,7 +34,9 @@ public final class Listing {
         StringBuilder found = new StringBuilder();
         for (FileStatus root : roots) {
             if (root.isFile()) {
-                add(root, found);
+                if (!isHidden(root.getPath().getName())) {
+                    add(root, found);
+                }
                 continue;
             }
             try {
