@@ -13,7 +13,7 @@ from rivermouth.pipelines.files import inference, listing, schemas
 from rivermouth.pipelines.files.first_starts import FirstStart, FirstStarts
 from rivermouth.pipelines.files.kept_schema import FileSet, Kept, KeptSchema, SchemasOfRun, default_place
 from rivermouth.pipelines.files.known_options import FIXED, TYPED
-from rivermouth.pipelines.files.paths import resolved
+from rivermouth.pipelines.files.paths import resolved, written
 from rivermouth.pipelines.files.plan import Plan
 from rivermouth.pipelines.files.rows import csv_rows, json_rows
 
@@ -48,6 +48,7 @@ class FileSite:
     Attributes:
         state_folder: Below which the schema and what else is known of the source is kept from start to start.
         located: Gives a path as Spark finds it, for one as it is written and the place where it is.
+        written: The same of a path that is written to.
         at: Where the source is written.
         writes: Whether what is known of the source is kept; a plan only reads it.
         in_test: Whether a test reads it: ``schemaLocation`` is left alone, and no files are cleaned.
@@ -59,6 +60,7 @@ class FileSite:
 
     state_folder: str
     located: Callable[[str, str | None], str] = lambda path, at: resolved(path, {}, at)
+    written: Callable[[str, str | None], str] = lambda path, at: written(path, {}, at)
     at: SourceLine | None = None
     writes: bool = True
     in_test: bool = False
@@ -80,6 +82,7 @@ class FileSites:
     Attributes:
         state: Below which they keep what they know, each dataset in a folder of its own.
         located: As of ``FileSite``.
+        written: As of ``FileSite``.
         writes: As of ``FileSite``.
         in_test: As of ``FileSite``.
         starts: Knows which files they leave out.
@@ -88,6 +91,7 @@ class FileSites:
 
     state: str
     located: Callable[[str, str | None], str]
+    written: Callable[[str, str | None], str]
     writes: bool
     in_test: bool
     starts: FirstStarts = field(default_factory=FirstStarts)
@@ -98,6 +102,7 @@ class FileSites:
         return FileSite(
             f"{self.state}/{dataset.replace('/', '_')}",
             self.located,
+            self.written,
             at,
             self.writes,
             self.in_test,
@@ -288,7 +293,7 @@ class Planner:
         if own is None or site.in_test:
             flow = "" if site.flow == site.dataset else site.flow
             return default_place(self.spark, site.state_folder, self._files, flow, writes=site.writes)
-        folder = site.located(own, site.place)
+        folder = site.written(own, site.place)
         if (other := site.schemas.other(folder, self._files)) is not None:
             raise FileSchemaShared(at=site.place, folder=folder, first=str(other), second=str(self._files))
         return KeptSchema(self.spark, folder, self._files, site.writes)

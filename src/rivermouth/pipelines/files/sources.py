@@ -53,7 +53,8 @@ def stream_files(
         FileOptionUnknown: An option is not known.
         FileOptionInvalid: A value of one is not allowed.
         FileOptionRefused: An option cannot be honoured.
-        FilePathUnmapped: The folder does not exist, and its path is one of Databricks.
+        FilePathUnmapped: The folder does not exist, and its path is one of Databricks; or one that is written to has no
+            folder here.
         FileSourceMissing: The folder does not exist.
         FileSourceUnreadable: The folder cannot be listed.
         FileSourceEmpty: It has no file, and no schema is given.
@@ -107,7 +108,7 @@ def _of_streams(options: FileOptions, site: FileSite) -> dict[str, str]:
     # Without it Spark never reads a file whose time is seven days before the newest that it has read.
     found = {**({} if site.in_test else options.clean), "maxFileAge": "36500d"}
     if "sourceArchiveDir" in found:
-        found["sourceArchiveDir"] = site.located(found["sourceArchiveDir"], site.place)
+        found["sourceArchiveDir"] = site.written(found["sourceArchiveDir"], site.place)
     if options.max_files is not None:
         found["maxFilesPerTrigger"] = str(options.max_files)
     if options.max_bytes is not None:

@@ -92,7 +92,7 @@ class Workspace(Reader):
         self.lock = threading.RLock()
         self.nodes: Nodes | None = None
         self.in_test = given is not None
-        self.file_sites = FileSites(state, pipeline.located, writes, self.in_test)
+        self.file_sites = FileSites(state, pipeline.located, pipeline.written, writes, self.in_test)
         self._given = given
         self.of_views: dict[TableName, Evaluated] = {}
         """Queries of views, kept while the graph is made."""
