@@ -333,6 +333,6 @@ class _Given:
         if self.flag("allowOverwrites", default=False):
             detail = "a file that was read is not read again when it is overwritten"
             raise self.refused("allowOverwrites", detail, "write each new version under a name of its own")
-        if self.format in {"json", "xml"} and not self.flag("readerCaseSensitive", default=True):
-            detail = f"fields of {self.format.upper()} are found by their exact names"
+        if self.format == "json" and not self.flag("readerCaseSensitive", default=True):
+            detail = "fields of JSON are found by their exact names"
             raise self.refused("readerCaseSensitive", detail, "leave it out: others are in the rescued data column")

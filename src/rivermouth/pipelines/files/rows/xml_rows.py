@@ -10,6 +10,7 @@ from rivermouth import names
 from rivermouth.pipelines.files.plan import FILE
 from rivermouth.pipelines.files.rows import csv_rows, rescue
 from rivermouth.pipelines.files.rows.folders import with_folders
+from rivermouth.pipelines.files.rows.xml_values import OTHERS, Elements
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -17,13 +18,15 @@ if TYPE_CHECKING:
     from rivermouth.pipelines.files.plan import Plan
 
 CORRUPT: Final = "__corrupt"
-OTHERS: Final = "__others"
 
 
 def read_schema(plan: Plan) -> T.StructType:
     """The columns that Spark's reader is asked for: simple ones as text, and in one column what is no column."""
+    elements = _elements(plan)
     fields = [
-        each if _is_nested(each) else T.StructField(each.name, T.StringType(), metadata=each.metadata)
+        elements.read_field(
+            each if _is_nested(each) else T.StructField(each.name, T.StringType(), metadata=each.metadata)
+        )
         for each in plan.in_files.fields
     ]
     others = T.StructField(OTHERS, T.ArrayType(T.StringType()))
@@ -43,15 +46,20 @@ def read_options(plan: Plan) -> dict[str, str]:
 def rows(read: DataFrame, plan: Plan) -> DataFrame:
     """The rows of XML elements that Spark read as ``read_schema``."""
     filed = read.selectExpr("*", f"_metadata.file_path AS {FILE}")
-    # Spark gives what is in such elements, and not their names.
-    others = f"CASE WHEN size({OTHERS}) > 0 THEN to_json(map('/_unknown_elements', {OTHERS})) END"
-    columns = {each.name: _value(each, plan) for each in plan.in_files.fields}
+    elements, fields = _elements(plan), plan.in_files.fields
+    read_as = {each.name: elements.value(names.quoted(each.name), each) for each in fields}
+    columns = {
+        each.name: read_as[each.name]
+        if _is_nested(each)
+        else csv_rows.of_text(read_as[each.name], each.dataType, plan.options)
+        for each in fields
+    }
     typed = {
-        each.name: (names.quoted(each.name), columns[each.name])
-        for each in plan.in_files.fields
+        each.name: (read_as[each.name], columns[each.name])
+        for each in fields
         if not _is_nested(each) and not isinstance(each.dataType, T.StringType)
     }
-    told = rescue.joined(others, rescue.misfits(typed))
+    told = rescue.joined(elements.lost(plan.in_files), rescue.misfits(typed))
     whole = "CAST(NULL AS STRING)" if plan.has_corrupt else f"to_json(named_struct('/_corrupt_record', {CORRUPT}))"
     broken = f"({CORRUPT} IS NOT NULL)"
     pointers = f"CASE WHEN {broken} THEN {whole} ELSE {told} END"
@@ -64,6 +72,7 @@ def _is_nested(field: T.StructField) -> bool:
     return isinstance(field.dataType, T.StructType | T.ArrayType | T.MapType | T.VariantType)
 
 
-def _value(field: T.StructField, plan: Plan) -> str:
-    name = names.quoted(field.name)
-    return name if _is_nested(field) else csv_rows.of_text(name, field.dataType, plan.options)
+def _elements(plan: Plan) -> Elements:
+    told = plan.options.reader
+    rescues = plan.options.rescued is not None
+    return Elements(told.get("attributePrefix", "_"), told.get("valueTag", "_VALUE"), rescues)
