@@ -1,7 +1,9 @@
 package rivermouth.internals.files;
 
-import java.io.ByteArrayInputStream;
+import java.io.IOException;
 import java.io.Serializable;
+import java.io.StringReader;
+import java.io.UncheckedIOException;
 import java.nio.charset.Charset;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -14,6 +16,7 @@ import java.util.regex.Pattern;
 import com.univocity.parsers.common.TextParsingException;
 import com.univocity.parsers.csv.CsvParser;
 import com.univocity.parsers.csv.CsvParserSettings;
+import com.univocity.parsers.csv.UnescapedQuoteHandling;
 
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -37,6 +40,7 @@ import scala.jdk.javaapi.CollectionConverters;
 public final class CsvRows implements Serializable {
     private static final long serialVersionUID = 1;
     private static final Pattern LINES = Pattern.compile("\r\n|\n|\r");
+    private static final int MOST_COLUMNS = 1 << 20;
 
     private final HashMap<String, String> options;
     private final ArrayList<String> columns;
@@ -262,25 +266,29 @@ public final class CsvRows implements Serializable {
     private final class Source {
         private final CsvParser parser;
         private final String[] lines;
+        private final String text;
         private int at;
+        private long begun;
+        private CsvParser patient;
 
         Source(byte[] file) {
-            CsvParserSettings settings = read().asParserSettings();
             boolean separated = read().lineSeparatorInRead().isDefined();
-            settings.setLineSeparatorDetectionEnabled(!separated);
-            parser = new CsvParser(settings);
-            String charset = read().charset();
+            parser = new CsvParser(settings());
+            String whole = new String(file, Charset.forName(read().charset()));
+            text = whole.startsWith("\uFEFF") ? whole.substring(1) : whole;
             if (read().multiLine()) {
-                parser.beginParsing(new ByteArrayInputStream(file), charset);
+                parser.beginParsing(new StringReader(text));
                 lines = null;
                 return;
             }
-            String text = new String(file, Charset.forName(charset));
-            if (text.startsWith("\uFEFF")) {
-                text = text.substring(1);
-            }
             Pattern between = separated ? Pattern.compile(Pattern.quote(read().lineSeparator().get())) : LINES;
             lines = between.split(text, -1);
+        }
+
+        private CsvParserSettings settings() {
+            CsvParserSettings settings = read().asParserSettings();
+            settings.setLineSeparatorDetectionEnabled(read().lineSeparatorInRead().isEmpty());
+            return settings;
         }
 
         Found next() {
@@ -302,15 +310,60 @@ public final class CsvRows implements Serializable {
         }
 
         private Found nextInStream() {
+            if (begun >= text.length()) {
+                return null;
+            }
+            int before = place(parser);
             try {
                 String[] tokens = parser.parseNext();
                 return tokens == null ? null : new Found(tokens, null);
             } catch (TextParsingException broken) {
-                // The parser does not go on behind it.
-                String text = broken.getParsedContent();
                 parser.stopParsing();
-                return new Found(null, text == null ? "" : text);
+                return new Found(null, passed(before));
             }
+        }
+
+        /** The text of a record that the parser cannot take apart; it goes on behind it. */
+        private String passed(int from) {
+            int end = text.length();
+            if (patient == null) {
+                patient = patient();
+            }
+            patient.beginParsing(from(from));
+            try {
+                patient.parseNext();
+                end = Math.min(end, from + (int) patient.getContext().currentChar());
+            } catch (TextParsingException broken) {
+                // Where the record ends cannot be known: it has the rest of the file.
+            }
+            patient.stopParsing();
+            end = end > from ? end : text.length();
+            begun = end;
+            parser.beginParsing(from(end));
+            return text.substring(from, end).strip();
+        }
+
+        private int place(CsvParser parser) {
+            return (int) (begun + parser.getContext().currentChar());
+        }
+
+        private StringReader from(int place) {
+            StringReader found = new StringReader(text);
+            try {
+                found.skip(place);
+            } catch (IOException never) {
+                throw new UncheckedIOException(never);
+            }
+            return found;
+        }
+
+        /** A parser that finds the end of each record, however long it is and whatever quotes are in its fields. */
+        private CsvParser patient() {
+            CsvParserSettings settings = settings();
+            settings.setMaxCharsPerColumn(-1);
+            settings.setMaxColumns(MOST_COLUMNS);
+            settings.setUnescapedQuoteHandling(UnescapedQuoteHandling.STOP_AT_DELIMITER);
+            return new CsvParser(settings);
         }
     }
 }
