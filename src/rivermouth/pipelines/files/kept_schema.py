@@ -12,7 +12,7 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 from rivermouth.ports.lake.lake_files import files_for
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -56,6 +56,7 @@ class Kept:
         newest: Addresses of the files of that very time that were looked at.
         partitions: The columns that folders make.
         files: Which files it is of; empty where an older version of rivermouth kept it.
+        typed: Whether types of CSV were inferred; None where an older version of rivermouth kept it.
     """
 
     shape: T.StructType = field(default_factory=T.StructType)
@@ -63,6 +64,12 @@ class Kept:
     newest: tuple[str, ...] = ()
     partitions: T.StructType = field(default_factory=T.StructType)
     files: str = ""
+    typed: bool | None = None
+
+    @property
+    def has_looked(self) -> bool:
+        """Whether there was a file at one of the starts."""
+        return self.seen_ms != 0
 
     def has_seen(self, file: File) -> bool:
         """Whether a file was looked at."""
@@ -108,10 +115,10 @@ class KeptSchema:
             return None
         told = json.loads(text)
         shape, made = (T.StructType.fromJson(told[name]) for name in ("shape", "partitions"))
-        files = told.get("files", "")
+        files, typed = told.get("files", ""), told.get("typed")
         if mine and files in ("", str(self.files)):
-            return Kept(shape, told["seen_ms"], tuple(told["newest"]), made, files)
-        return Kept(shape, _OF_OTHERS, (), made)
+            return Kept(shape, told["seen_ms"], tuple(told["newest"]), made, files, typed)
+        return Kept(shape, _OF_OTHERS, (), made, typed=typed)
 
     def write(self, kept: Kept) -> None:
         """Keeps it."""
@@ -119,6 +126,7 @@ class KeptSchema:
             return
         told: dict[str, Any] = {"shape": kept.shape.jsonValue(), "partitions": kept.partitions.jsonValue()}
         told |= {"seen_ms": kept.seen_ms, "newest": list(kept.newest), "files": kept.files}
+        told |= {} if kept.typed is None else {"typed": kept.typed}
         files_for(self.folder, self.spark).write(self._path(_SCHEMA), json.dumps(told, indent=1) + "\n")
 
     def existing(self) -> list[str] | None:
@@ -150,14 +158,34 @@ class SchemasOfRun:
 
     Attributes:
         named: By folder that a ``schemaLocation`` says, the files of the source that has it.
+        anew: Datasets whose sources infer their schemas as at a first start, because the update clears them.
+        held: Their schemas, which are kept when the datasets are cleared: of each its dataset and place.
     """
 
     named: dict[str, FileSet] = field(default_factory=dict)
+    anew: set[str] = field(default_factory=set)
+    held: dict[str, tuple[str, KeptSchema, Kept]] = field(default_factory=dict)
 
     def other(self, folder: str, files: FileSet) -> FileSet | None:
         """The files of another source that has the same folder, if there is one."""
         first = self.named.setdefault(folder.rstrip("/"), files)
         return None if str(first) == str(files) else first
+
+    def hold(self, dataset: str, place: KeptSchema, kept: Kept) -> None:
+        """Remembers the schema of a source of a dataset that is to be cleared."""
+        self.held[place.folder] = (dataset, place, kept)
+
+    def keep(self, datasets: Collection[str]) -> None:
+        """Keeps the schemas that are held of datasets: their rows are gone.
+
+        Guarantees:
+            Run twice: as once. Stopped half-way: some schemas are the old ones; a full refresh replaces them.
+        """
+        for folder, (dataset, place, kept) in list(self.held.items()):
+            if dataset in datasets:
+                place.write(kept)
+                del self.held[folder]
+        self.anew.difference_update(datasets)
 
 
 def _path(folder: str, name: str) -> str:

@@ -194,22 +194,44 @@ class Planner:
     def _kept(self, files: list[listing.File]) -> tuple[Kept, T.StructType]:
         """What is known of the files now, and the fields of those that are there; it is kept for the next start."""
         place = self._place() if self.keeps else None
-        before = None if place is None else place.read()
+        before = None if place is None else self._before(place, files)
         fixed = _FIXED_SCHEMAS.get(self.options.format)
         if before is None and not files and fixed is None:
             raise FileSourceEmpty(at=self.site.place, path=self.path)
-        known = before or Kept(partitions=self._partitions(files))
-        every = self.options.format in TYPED
+        known = before or Kept()
+        # CSV alone keeps strings where no types are inferred.
+        is_retyped = self.options.format == "csv" and self.options.infer_types and known.typed is False
+        known = replace(known, partitions=self._kept_partitions(before, files))
+        every = self.options.format in TYPED or is_retyped
         fresh = [each for each in files if every or not known.has_seen(each)]
         shape = T.StructType() if not fresh else fixed
         if shape is None:
             shape = inference.shape_of(self.spark, fresh, self.path, self.options, self.site.place)
         shape = schemas.without(shape, known.partitions.names)
-        kept = known.having_seen(files, self._united(before, shape, fixed))
-        kept = replace(kept, files=str(self._files))
+        if before is not None and is_retyped:
+            before = replace(before, shape=schemas.retyped(before.shape, shape))
+        kept = replace(known.having_seen(files, self._united(before, shape, fixed)), files=str(self._files))
+        if self.options.format == "csv" and (before is None or (known.typed is not None and files)):
+            kept = replace(kept, typed=self.options.infer_types)
         if place is not None and kept != before:
-            place.write(kept)
+            self._keep(place, kept)
         return kept, shape
+
+    @property
+    def _is_anew(self) -> bool:
+        """Whether what is kept below the pipeline's state does not count: the update clears the dataset."""
+        site = self.site
+        return site.dataset in site.schemas.anew and not (self.options.schema_location and site.keeps_where_said)
+
+    def _before(self, place: KeptSchema, files: list[listing.File]) -> Kept | None:
+        # Without files there is nothing else to infer from.
+        return None if self._is_anew and files else place.read()
+
+    def _keep(self, place: KeptSchema, kept: Kept) -> None:
+        if self._is_anew:
+            self.site.schemas.hold(self.site.dataset, place, kept)
+        else:
+            place.write(kept)
 
     def _united(self, before: Kept | None, shape: T.StructType, fixed: T.StructType | None) -> T.StructType:
         if fixed is not None or before is None:
@@ -226,11 +248,22 @@ class Planner:
         shape = kept.shape if self.options.infer_types else schemas.as_strings(kept.shape, hints)
         if self.options.format in FIXED:
             shape = kept.shape
+        shape = schemas.without(shape, kept.partitions.names)
         return schemas.hinted(T.StructType([*shape.fields, *kept.partitions.fields]), hints)
 
     def _partition_names(self, files: list[listing.File]) -> tuple[str, ...]:
         found = self.options.partitions
         return found if found is not None else listing.agreed(listing.folder_names(files, self.path))
+
+    def _kept_partitions(self, before: Kept | None, files: list[listing.File]) -> T.StructType:
+        """The columns that folders make: as the option names them, else as they were found at the first file."""
+        if before is None or (not before.has_looked and not before.partitions.names):
+            return self._partitions(files)
+        names = self.options.partitions
+        if names is None or set(map(folded, names)) == set(map(folded, before.partitions.names)):
+            return before.partitions
+        known = {folded(each.name): each for each in before.partitions.fields}
+        return T.StructType([known.get(folded(each.name), each) for each in self._partitions(files).fields])
 
     def _partitions(self, files: list[listing.File]) -> T.StructType:
         """The columns that folders make, with their types, as hints have them."""

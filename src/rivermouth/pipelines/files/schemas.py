@@ -120,6 +120,19 @@ def united(kept: T.StructType, found: T.StructType) -> T.StructType:
     return T.StructType(fields)
 
 
+def retyped(kept: T.StructType, found: T.StructType) -> T.StructType:
+    """The kept schema, with the types that were found of columns that are strings."""
+    types = {folded(each.name): each.dataType for each in found.fields}
+    return T.StructType(
+        [
+            T.StructField(each.name, types.get(folded(each.name), each.dataType), metadata=each.metadata)
+            if isinstance(each.dataType, T.StringType)
+            else each
+            for each in kept.fields
+        ]
+    )
+
+
 def _united(kept: T.DataType, found: T.DataType | None) -> T.DataType:
     match kept, found:
         case T.StructType(), T.StructType():

@@ -26,10 +26,12 @@ from rivermouth.pipelines.running.resolving.resolve import Resolver
 from rivermouth.pipelines.running.workspace import Workspace
 from rivermouth.pipelines.session.avro_functions import AvroFunctions, with_registry
 from rivermouth.pipelines.session.table_properties import with_known_properties
+from rivermouth.pipelines.spec import VIEWS
 from rivermouth.ports.internals.sessions import standing_in
 from rivermouth.ports.spark.worker_modules import worker_modules
 
 if TYPE_CHECKING:
+    from rivermouth.pipelines.names import Names
     from rivermouth.pipelines.running.given import GivenSources
     from rivermouth.pipelines.running.pipeline import Pipeline
     from rivermouth.pipelines.spec import Definitions
@@ -91,6 +93,7 @@ def loaded(
             definitions = given.definitions(definitions, pipeline.names)
         definitions = with_known_properties(workspace.session, definitions)
         found = declared(definitions, pipeline.names)
+        workspace.file_sites.schemas.anew.update(_inferred_anew(found, pipeline.names, rewrites))
         resolver = Resolver(workspace, found, f"{folder}/tables", rewrites, writes=writes)
         graph = resolver.graph()
         if settled(workspace, graph):
@@ -104,6 +107,14 @@ def loaded(
         # Those of queries come while these are looked at.
         notes = tuple(dict.fromkeys((*definitions.notes, *workspace.registry.notes)))
         yield Loaded(pipeline, workspace, replace(definitions, notes=notes), found, resolver, graph)
+
+
+def _inferred_anew(found: Declared, names: Names, rewrites: Rewrites) -> set[str]:
+    """The datasets that the update clears, and views where all that can read them is cleared."""
+    tables = {name: each for name, each in found.datasets.items() if each.kind not in VIEWS}
+    cleared = {name for name, each in tables.items() if rewrites.clears(name, each)}
+    is_all = cleared == tables.keys() and not found.sinks
+    return {names.shown(name) for name in (found.datasets if is_all else cleared)}
 
 
 @contextmanager
