@@ -71,7 +71,6 @@ class CdcTarget:
     Attributes:
         cdc: The settings of the flow.
         order: Which of two changes of a key is newer.
-        remember_s: How long deleted keys are remembered.
         backing: The ledger of the table behind the target.
         backing_id: Delta's UUID of it.
         columns: Of the table behind the target.
@@ -309,12 +308,13 @@ def _merge_behind(rows: DataFrame, entry: QueryEntry, run: QueryRun, target: Cdc
         query gave that runs once. The table behind the target may have keys of it that the target does not know.
     """
     context = run.context
-    position = target.backing.position()
+    position = target.backing.position(rows.sparkSession)
     has_one = position.entry.holds(entry.query_id, entry.batch_id)
     if has_one and _comes_again(entry, position.entry, target):
         return False
     context.step("cdc")
-    mine = replace(entry, number=target.backing.newest_number() + 1, counts=QueryCounts(), totals=QueryCounts())
+    number = target.backing.newest_number(rows.sparkSession) + 1
+    mine = replace(entry, number=number, counts=QueryCounts(), totals=QueryCounts())
     sink = History(type="history", sequence_by=(names.SEQUENCE,)) if target.cdc.scd_type != 1 else Upsert(type="upsert")
     where = Target(target.backing, target.backing_id, position.version, target.order, target.tombstones)
     sink.write(rows, where, mine)

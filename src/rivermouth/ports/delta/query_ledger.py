@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rivermouth.ports.lake.lake_files import LakeFiles
 
 _TRIES: Final = 20
+_APP: Final = "rivermouth"
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,9 +258,21 @@ class QueryLedger:
         except CommitLost:
             return None
 
-    def newest_number(self) -> int:
-        """The greatest number of an entry of any flow in the table; -1 without one."""
-        return next((entry.number for entry in self._entries_of_all_flows()), -1)
+    def newest_number(self, spark: SparkSession | None = None) -> int:
+        """The greatest number of an entry of any flow in the table; -1 without one.
+
+        Args:
+            spark: To ask Delta for the transaction numbers, where the log does not hold an entry any more.
+        """
+        versions = delta_table.commit_versions(self._files, self.location)
+        found = next((entry.number for entry in self._entries_of_all_flows(versions)), None)
+        if found is not None:
+            return found
+        if spark is None or versions[:1] in ([], [0]):
+            return -1
+        state = table_state(spark, self.location)
+        own = (number for app, number in state.transactions.items() if _is_of_queries(app, state.table_id))
+        return max(own, default=-1)
 
     def newest_batch(self) -> tuple[QueryEntry, Commit] | None:
         """The newest entry of any flow that came with rows since the table was last emptied.
@@ -288,7 +301,7 @@ class QueryLedger:
 
     def app_id(self, table_id: str) -> str:
         """The application id of the flow's commits."""
-        return f"rivermouth/{self.flow}/{table_id}"
+        return f"{_APP}/{self.flow}/{table_id}"
 
     def _entry(self, commit: Commit) -> QueryEntry | None:
         found = self._any_entry(commit)
@@ -315,6 +328,10 @@ class QueryLedger:
         if not commit.user_metadata:
             return None
         return QueryEntry.from_json(commit.user_metadata, table=self.location, version=commit.version)
+
+
+def _is_of_queries(app_id: str, table_id: str) -> bool:
+    return app_id.startswith(f"{_APP}/") and app_id.endswith(f"/{table_id}")
 
 
 def _taken_back(restores: Mapping[int, int | None], at: int) -> int | None:
