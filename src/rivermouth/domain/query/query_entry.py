@@ -16,6 +16,8 @@ _REPLAY: Final = "replayed_dead_letters"
 _FORM: Final = 1
 
 Kind = Literal["created", "batch", "ended", "refresh", "reset", "cleared"]
+ONE_BATCH: Final = "one batch"
+"""In the place of Spark's id of a query, where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,8 @@ class QueryEntry:
         reason: Why it was, and why in that way.
         files: How many files its sources have read since they were read from their beginning; None where that is not
             known.
-        onto: The version of its table that was looked at before it was refreshed; later ones of others are unknown.
+        onto: The version of its table that was looked at before it was refreshed; later ones of others are unknown. In
+            the table behind a target of AUTO CDC the number of the entry in the target.
         counts: Of this batch.
         totals: Of all batches since the table was made or emptied; of a view since it was last computed in full.
         streams: What each of the query's streams is, in the order by which Spark numbers them.

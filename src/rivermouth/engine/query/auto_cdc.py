@@ -18,7 +18,7 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
 from rivermouth.domain.delta.merge_report import BROADCAST_CHANGES
-from rivermouth.domain.query.query_entry import QueryCounts
+from rivermouth.domain.query.query_entry import ONE_BATCH, QueryCounts
 from rivermouth.engine.query import query_batch
 from rivermouth.engine.query.cdc_settings import (
     COORDINATES,
@@ -32,7 +32,6 @@ from rivermouth.engine.query.cdc_settings import (
     truncates,
 )
 from rivermouth.engine.query.query_table import QueryTable, conformed, prepare
-from rivermouth.engine.query.streaming import ONE_BATCH
 from rivermouth.errors import CdcOrderLost, CdcValueNull, SnapshotKeysRepeated
 from rivermouth.names import quoted
 from rivermouth.ports.delta import delta_table
@@ -314,7 +313,7 @@ def _merge_behind(rows: DataFrame, entry: QueryEntry, run: QueryRun, target: Cdc
         return False
     context.step("cdc")
     number = target.backing.newest_number(rows.sparkSession) + 1
-    mine = replace(entry, number=number, counts=QueryCounts(), totals=QueryCounts())
+    mine = replace(entry, number=number, onto=entry.number, counts=QueryCounts(), totals=QueryCounts())
     sink = History(type="history", sequence_by=(names.SEQUENCE,)) if target.cdc.scd_type != 1 else Upsert(type="upsert")
     where = Target(target.backing, target.backing_id, position.version, target.order, target.tombstones)
     sink.write(rows, where, mine)
@@ -322,10 +321,10 @@ def _merge_behind(rows: DataFrame, entry: QueryEntry, run: QueryRun, target: Cdc
 
 
 def _comes_again(entry: QueryEntry, before: QueryEntry, target: CdcTarget) -> bool:
-    """Whether the batch of an entry has the rows that it had when it was tried before."""
+    """Whether the batch of an entry has the rows that it had when it was tried before; a version may be given again."""
     if entry.query_id != ONE_BATCH:
         return True
-    return target.order.snapshots and before.offsets == entry.offsets  # the same version
+    return target.order.snapshots and (before.offsets, before.onto) == (entry.offsets, entry.number)
 
 
 def _copy(

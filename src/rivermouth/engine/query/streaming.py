@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from rivermouth.domain.query import state_failures
 from rivermouth.domain.query.failure_texts import cause, whole_text
-from rivermouth.domain.query.query_entry import QueryEntry, fingerprint
+from rivermouth.domain.query.query_entry import ONE_BATCH, QueryEntry, fingerprint
 from rivermouth.domain.query.view_tree import table_name
 from rivermouth.engine.flow import task_failures
 from rivermouth.engine.flow.query_end import STOP_TIMEOUT_S, Stopping, until_ended
@@ -52,8 +52,6 @@ _COUNTED: Final = "rivermouth_rows"
 
 SOURCES_CHANGED: Final = "its sources have changed since its first batch was planned"
 """Why a checkpoint is replaced whose query has no batch yet."""
-ONE_BATCH: Final = "one batch"
-"""In the place of Spark's id of a query, where there is none."""
 GIVEN_UP: Final = f"the current batch did not end in {STOP_TIMEOUT_S:.0f} s and was given up; the next run writes it"
 """What is said where a stop does not wait any longer."""
 
