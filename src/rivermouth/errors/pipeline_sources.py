@@ -194,6 +194,14 @@ class StreamsMoved(RivermouthError):
     hint = "rivermouth run --full-refresh {dataset!q}, or write the streams in their former order"
 
 
+class FlowKindChanged(RivermouthError):
+    """A flow reads a stream, and it read snapshots or one batch before; or the other way round."""
+
+    code = "FLOW_KIND_CHANGED"
+    what = "flow {flow}: its ledger entries are of {before}, and it reads {now}; the flow was not started"
+    hint = "rivermouth run --full-refresh {dataset}, or give the flow another name"
+
+
 class SourceCleared(RivermouthError):
     """A stream reads a table of its pipeline that a full refresh emptied."""
 

@@ -16,6 +16,7 @@ _REPLAY: Final = "replayed_dead_letters"
 _FORM: Final = 1
 
 Kind = Literal["created", "batch", "ended", "refresh", "reset", "cleared"]
+SourceKind = Literal["stream", "snapshots", "batch"]
 ONE_BATCH: Final = "one batch"
 """In the place of Spark's id of a query, where there is none."""
 
@@ -170,6 +171,15 @@ class QueryEntry:
         kind: Kind = "cleared" if cleared else "reset"
         totals = QueryCounts() if cleared else self.totals
         return QueryEntry(flow=self.flow, number=self.number + 1, kind=kind, totals=totals)
+
+    @property
+    def source_kind(self) -> SourceKind | None:
+        """What its offsets are of; None where it has none."""
+        if not self.offsets:
+            return None
+        if self.query_id != ONE_BATCH:
+            return "stream"
+        return "snapshots" if "snapshot" in json.loads(self.offsets[0]) else "batch"
 
     def of_emptied_table(self) -> QueryEntry:
         """This entry for a table that another flow's reset emptied after it."""

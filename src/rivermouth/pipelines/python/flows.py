@@ -43,6 +43,7 @@ _FROM_SNAPSHOT: Final = (
     "track_history_except_column_list",
     "flow_name",
     "name",
+    "once",
 )
 # Each changes the result, and Delta's plain tables have no place for what it needs.
 _REFUSED: Final = {
@@ -178,6 +179,7 @@ def create_auto_cdc_from_snapshot_flow(
             kind="auto_cdc_from_snapshot",
             query=PythonQuery(query, use=registry.session.use),
             at=registry.here(),
+            once=bool(given.get("once")),
             cdc=AutoCdc(
                 keys=own_keys,
                 sequence_by=None,

@@ -31,7 +31,7 @@ def what_would_be_lost(loaded: Loaded, node: Node) -> str:
         if not entry.begun:
             continue
         if flow.kind == "auto_cdc_from_snapshot":
-            if lost := _of_snapshots(flow, read_json(entry.begun)[0]):
+            if entry.source_kind == "snapshots" and (lost := _of_snapshots(flow, read_json(entry.begun)[0])):
                 return lost
             continue
         for source, offsets in enumerate(read_json(entry.begun)):

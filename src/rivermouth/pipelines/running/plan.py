@@ -17,12 +17,14 @@ from rivermouth.pipelines.real_time import is_real_time
 from rivermouth.pipelines.running.flows.cleared_sources import left_behind
 from rivermouth.pipelines.running.flows.deliveries import is_archive, is_kafka
 from rivermouth.pipelines.running.flows.flow_runs import (
+    check_kind,
     check_streams,
     context_of,
     evaluated_flow,
     fingerprint_of,
     own_position,
 )
+from rivermouth.pipelines.running.flows.snapshots import has_run
 from rivermouth.pipelines.running.flows.static_tables import static_tables
 from rivermouth.pipelines.running.flows.views import view_of
 from rivermouth.pipelines.running.output_modes import output_mode, sink_output_mode
@@ -36,6 +38,7 @@ from rivermouth.rows import kafka_records
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from rivermouth.domain.query.query_entry import QueryEntry
     from rivermouth.engine.query.query_run import QueryContext
     from rivermouth.pipelines.graph import FlowNode, Node
     from rivermouth.pipelines.running.load import Loaded
@@ -58,6 +61,7 @@ Action = Literal[
 ]
 Effect = Literal["same", "appended", "changed", "lost"]
 """What an update may do to the rows of a table, as a view that reads it sees it; see ``SourceChange``."""
+_HAS_RUN: Final = "it runs once, and has run"
 _MANY: Final = 4
 """Up to this number of tables each is looked at for what it may get in an update."""
 
@@ -124,7 +128,7 @@ def plan(loaded: Loaded, selection: Selection) -> list[PlannedDataset]:
         TableSchemaChanged: A query brings columns that its table cannot take.
         TableOfFlow: A flow of a project file wrote a table that the update would write.
         CdcOrderLost: The order of the changes is lost whose rows a table has.
-        StreamsMoved: A query cannot go on with its streams.
+        FlowKindChanged, StreamsMoved: A query cannot go on where its entry is.
         TableRestored: A table was taken back to an older version.
     """
     graph, name = loaded.graph, loaded.pipeline.name
@@ -225,32 +229,44 @@ def _flow(
         with loaded.workspace.errors(flow.at, flow.name):
             context.ledger.check_not_restored(position)
     if flow.kind == "auto_cdc_from_snapshot":
-        return PlannedFlow(flow.name, flow.kind, "run", "the newest snapshots")
+        return _snapshots(loaded, flow, context, position.entry)
     evaluated = evaluated_flow(loaded, node, flow)
     if flow.kind == "refresh":
         return _view(_state(loaded, node, context, evaluated, position), flow, pending)
     entry = position.entry
     with loaded.workspace.errors(flow.at, flow.name):
+        check_kind(context, entry, flow, streaming=evaluated.frame.isStreaming)
         check_streams(context, entry, streams_of(evaluated.frame))
     stateful = keeps_state(evaluated.frame)
     mode = output_mode(flow, evaluated.frame, is_alone=len(node.flows) == 1)
     state = query_state.texts(state_operators(evaluated.frame), mode)
     if flow.once and entry.has_run(streaming=evaluated.frame.isStreaming):
-        return PlannedFlow(flow.name, flow.kind, "nothing", "it runs once, and has run", stateful, state=state)
-    if not entry.offsets:
-        action: Action = "create"
-        reason = "its sources are read from their starting positions"
-    else:
-        action, reason = "continue", f"what is new since ledger entry {entry.number}"
-        if entry.fingerprint != fingerprint_of(evaluated.frame):
-            reason += "; its query or a column of its sources has changed, "
-            reason += "and rows that are in the table stay as they are"
+        return PlannedFlow(flow.name, flow.kind, "nothing", _HAS_RUN, stateful, state=state)
+    action: Action = "continue" if entry.offsets else "create"
+    reason = _where_it_begins(entry, evaluated)
     if mode == "complete":
         reason += "; each batch replaces all rows"
     if mode == "update":
         reason += f"; a row replaces the one with its {', '.join(flow.keys)}"
     reason += _joined(loaded, evaluated)
     return PlannedFlow(flow.name, flow.kind, action, reason, stateful, state=state)
+
+
+def _where_it_begins(entry: QueryEntry, evaluated: Evaluated) -> str:
+    if not entry.offsets:
+        return "its sources are read from their starting positions"
+    reason = f"what is new since ledger entry {entry.number}"
+    if entry.fingerprint != fingerprint_of(evaluated.frame):
+        reason += "; its query or a column of its sources has changed, and rows that are in the table stay as they are"
+    return reason
+
+
+def _snapshots(loaded: Loaded, flow: FlowNode, context: QueryContext, entry: QueryEntry) -> PlannedFlow:
+    with loaded.workspace.errors(flow.at, flow.name):
+        check_kind(context, entry, flow, streaming=False)
+    if has_run(flow, entry):
+        return PlannedFlow(flow.name, flow.kind, "nothing", _HAS_RUN)
+    return PlannedFlow(flow.name, flow.kind, "run", "the newest snapshots")
 
 
 def _joined(loaded: Loaded, evaluated: Evaluated) -> str:

@@ -41,6 +41,14 @@ def follows(version: Any, newest: Any) -> bool:
     return bool(_comparable(version) > _comparable(newest))
 
 
+def time_after(newest: Any, now: dt.datetime) -> dt.datetime:
+    """The time of a snapshot that is taken now: later than the newest one, also where a clock was put back."""
+    if not isinstance(newest, dt.datetime) or follows(now, newest):
+        return now
+    known: dt.datetime = _comparable(newest)
+    return known + dt.timedelta(microseconds=1)
+
+
 def _comparable(version: Any) -> Any:
     if isinstance(version, dt.datetime) and version.tzinfo is None:
         return version.replace(tzinfo=dt.UTC)

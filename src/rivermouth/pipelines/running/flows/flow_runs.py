@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rivermouth.domain.query.query_entry import fingerprint
 from rivermouth.engine.query.query_run import QueryContext, QueryRun
-from rivermouth.errors import StreamsMoved, TableOfFlow
+from rivermouth.errors import FlowKindChanged, StreamsMoved, TableOfFlow
 from rivermouth.pipelines.running.declared_columns import with_computed
 from rivermouth.ports.delta.query_ledger import QueryLedger, QueryPosition
 from rivermouth.ports.internals.query_plans import analysed_plan, constants_of, keeps_state, streams_of
@@ -21,11 +21,13 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from rivermouth.domain.query.query_entry import QueryEntry
+    from rivermouth.domain.query.query_entry import QueryEntry, SourceKind
     from rivermouth.engine.query.query_events import QueryListener
     from rivermouth.pipelines.graph import FlowNode, Node
     from rivermouth.pipelines.running.load import Loaded
     from rivermouth.pipelines.running.reads import Evaluated
+
+_READS: Final[dict[SourceKind, str]] = {"stream": "a stream", "snapshots": "snapshots", "batch": "one batch"}
 
 
 def context_of(
@@ -67,15 +69,17 @@ def evaluated_flow(loaded: Loaded, node: Node, flow: FlowNode) -> Evaluated:
         return replace(found, frame=with_computed(found.frame, node.columns))
 
 
-def opened(loaded: Loaded, context: QueryContext, frame: DataFrame) -> QueryRun:
+def opened(loaded: Loaded, flow: FlowNode, context: QueryContext, frame: DataFrame) -> QueryRun:
     """A flow into a table that is there, where it is in its ledger.
 
     Raises:
         LedgerLost, LedgerUnreadable, LedgerTooNew: Its entries cannot be known.
         TableOfFlow: A flow of a project file wrote the table.
+        FlowKindChanged: As ``check_kind``.
         StreamsMoved: As ``check_streams``.
     """
     position, streams = own_position(context, loaded.workspace.session), streams_of(frame)
+    check_kind(context, position.entry, flow, streaming=frame.isStreaming)
     check_streams(context, position.entry, streams)
     state = loaded.resolver.tables.state(context.places.table, position.version)
     return QueryRun(
@@ -87,6 +91,19 @@ def opened(loaded: Loaded, context: QueryContext, frame: DataFrame) -> QueryRun:
         streams=streams,
         stateful=keeps_state(frame),
     )
+
+
+def check_kind(context: QueryContext, entry: QueryEntry, flow: FlowNode, *, streaming: bool) -> None:
+    """Checks that a flow reads the kind of source whose position its entry has.
+
+    Raises:
+        FlowKindChanged: The entry is of a stream, of snapshots or of one batch, and the flow reads another one of them.
+    """
+    now: SourceKind = "stream" if streaming else "batch"
+    now = "snapshots" if flow.kind == "auto_cdc_from_snapshot" else now
+    before = entry.source_kind
+    if before not in (None, now) and flow.kind != "refresh":
+        raise FlowKindChanged(flow=context.flow, dataset=context.dataset, before=_READS[before], now=_READS[now])
 
 
 def check_streams(context: QueryContext, entry: QueryEntry, streams: tuple[str, ...]) -> None:

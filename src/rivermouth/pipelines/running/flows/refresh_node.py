@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rivermouth.domain.query.query_entry import NO_COUNTS, QueryCounts
 from rivermouth.domain.query.refresh_decision import decide
@@ -31,11 +31,13 @@ from rivermouth.schemas.column_types import nullable_columns
 
 if TYPE_CHECKING:
     from rivermouth.engine.query.query_events import QueryListener
-    from rivermouth.engine.query.query_run import QueryRun
+    from rivermouth.engine.query.query_run import QueryContext, QueryRun
     from rivermouth.engine.query.streaming import Batch
     from rivermouth.pipelines.graph import FlowNode, Input, Node
     from rivermouth.pipelines.running.load import Loaded
     from rivermouth.pipelines.running.reads import Evaluated
+
+_HAS_RUN: Final = "it has run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ def refresh_node(
     workspace, context = loaded.workspace, context_of(loaded, node, flow, hooks.listener, hooks.step)
     workspace.activate()
     if flow.kind == "auto_cdc_from_snapshot":
-        return Done(run_snapshots(loaded, node, flow, context, hooks.stopping))
+        return _snapshots(loaded, node, flow, context, hooks)
     evaluated = evaluated_flow(loaded, node, flow)
     if node.kind == "sink":
         work = sinks.SinkWork(loaded, node, flow, evaluated, context, hooks.stopping, interval_s)
@@ -94,7 +96,7 @@ def refresh_node(
             return Done(*sinks.run_sink(work))
     if not evaluated.frame.isStreaming:
         evaluated = in_own_session(evaluated)
-    run = opened(loaded, context, evaluated.frame)
+    run = opened(loaded, flow, context, evaluated.frame)
     run.stopping, run.views, run.decoded = hooks.stopping, evaluated.views, evaluated.decoded
     if run.entry.kind == "cleared":  # what others added while the table was being emptied
         context.dead_letters.give_up(workspace.session, flow.name)
@@ -115,6 +117,11 @@ def refresh_node(
     with told_if_cleared(loaded, node, flow, evaluated.inputs), named_if_missing(loaded, flow, evaluated.inputs):
         late = run_query(evaluated.frame, run, batch, interval_s=interval_s, output_mode=mode)
     return Done(run.counts, late)
+
+
+def _snapshots(loaded: Loaded, node: Node, flow: FlowNode, context: QueryContext, hooks: FlowHooks) -> Done:
+    counts = run_snapshots(loaded, node, flow, context, hooks.stopping)
+    return Done(reason=_HAS_RUN) if counts is None else Done(counts)
 
 
 def _batch(loaded: Loaded, node: Node, flow: FlowNode, evaluated: Evaluated, run: QueryRun) -> Batch:
@@ -169,7 +176,7 @@ def _once(evaluated: Evaluated, run: QueryRun, batch: Batch, mode: str) -> Done:
     if entry.has_run(streaming=frame.isStreaming):
         if not frame.isStreaming:
             query_batch.complete_dead_letters(frame, run)
-        return Done(reason="it has run")
+        return Done(reason=_HAS_RUN)
     if not frame.isStreaming:
         run_batch(frame, 0, ("{}",), run, batch)
         return Done(run.counts)

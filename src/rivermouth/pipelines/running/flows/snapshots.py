@@ -14,30 +14,34 @@ from rivermouth.engine.query import auto_cdc, query_batch
 from rivermouth.engine.query.streaming import run_batch
 from rivermouth.errors import SnapshotInvalid, SnapshotVersionInvalid
 from rivermouth.pipelines.running.declared_columns import with_computed
-from rivermouth.pipelines.running.flows.flow_runs import opened, own_position
+from rivermouth.pipelines.running.flows.flow_runs import check_kind, opened, own_position
 from rivermouth.pipelines.running.reads import in_own_session
 from rivermouth.pipelines.session.snapshot_functions import (
     VERSION_TYPES,
     follows,
     is_versioned,
     takes_version,
+    time_after,
     version_text,
 )
 from rivermouth.pipelines.spec import PythonQuery
+from rivermouth.ports.spark.local_frames import no_rows
 
 if TYPE_CHECKING:
     import threading
 
     from pyspark.sql import DataFrame
 
+    from rivermouth.domain.query.query_entry import QueryEntry
     from rivermouth.engine.query.query_run import QueryContext, QueryRun
     from rivermouth.pipelines.graph import FlowNode, Node
     from rivermouth.pipelines.running.load import Loaded
+    from rivermouth.pipelines.running.reads import Evaluated
 
 
 def run_snapshots(
     loaded: Loaded, node: Node, flow: FlowNode, context: QueryContext, stopping: threading.Event
-) -> QueryCounts:
+) -> QueryCounts | None:
     """Merges the snapshots that are new; where a function gives them, one after the other until there is none.
 
     Args:
@@ -47,42 +51,87 @@ def run_snapshots(
         context: What is fixed of it.
         stopping: Set when no further snapshot is to be merged.
 
+    Returns:
+        The counts; None where the flow runs once, and has run.
+
     Raises:
         SnapshotInvalid: The function returned something else than a frame and its version.
         SnapshotVersionInvalid: The version does not follow the newest one.
         TableRestored: The target was taken back to an older version.
+        FlowKindChanged: The flow has read a stream before.
         RivermouthError: The typed reason why a snapshot could not be merged.
     """
-    counts, query = QueryCounts(), flow.query
-    context.ledger.check_not_restored(own_position(context, loaded.workspace.session))
-    if not isinstance(query, PythonQuery) or not takes_version(query):
-        evaluated = loaded.workspace.evaluate(query, context.dataset, flow.at)
-        loaded.resolver.grow(node, flow, evaluated.frame)
-        frame = in_own_session(evaluated).frame
-        run = opened(loaded, context, frame)
+    entry, counts = _checked_entry(loaded, flow, context), QueryCounts()
+    if not _is_versioned(flow):
+        frame = _taken(loaded, node, flow, loaded.workspace.evaluate(flow.query, context.dataset, flow.at))
+        run = opened(loaded, flow, context, frame)
         query_batch.complete_held(frame.sparkSession, run)
-        _merge(flow, run, with_computed(frame, node.columns), loaded.workspace.now())
+        if has_run(flow, entry):
+            return None
+        _merge(flow, run, with_computed(frame, node.columns), time_after(_newest(run.entry), loaded.workspace.now()))
         return run.counts
     nothing = loaded.workspace.session.range(0)
-    query_batch.complete_held(nothing.sparkSession, opened(loaded, context, nothing))
+    query_batch.complete_held(nothing.sparkSession, opened(loaded, flow, context, nothing))
+    if has_run(flow, entry):
+        return None
     while not stopping.is_set():
-        found: list[Any] = []
-        newest = _newest(loaded, context)
-
-        def next_frame(newest: Any = newest, found: list[Any] = found) -> Any:
-            found.append(query.function(newest))  # type: ignore[call-arg]
-            # An empty frame where there is none, so that the workspace has one to look at.
-            return nothing if found[0] is None else _checked(found[0], newest, flow)[0]
-
-        evaluated = loaded.workspace.evaluate(PythonQuery(next_frame, query.conf, query.use), context.dataset, flow.at)
-        if found[0] is None:
+        merged = _merge_next(loaded, node, flow, context)
+        if merged is None:
+            _end(loaded, flow, context)
             return counts
-        loaded.resolver.grow(node, flow, evaluated.frame)
-        frame = in_own_session(evaluated).frame
-        run = opened(loaded, context, frame)
-        _merge(flow, run, with_computed(frame, node.columns), found[0][1])
-        counts += run.counts
+        counts += merged
     return counts
+
+
+def has_run(flow: FlowNode, entry: QueryEntry) -> bool:
+    """Whether a flow of snapshots runs once, and all of its snapshots are in its target."""
+    return flow.once and entry.has_run(streaming=_is_versioned(flow))
+
+
+def _is_versioned(flow: FlowNode) -> bool:
+    """Whether a function gives the snapshots, each with its version."""
+    return isinstance(flow.query, PythonQuery) and takes_version(flow.query)
+
+
+def _checked_entry(loaded: Loaded, flow: FlowNode, context: QueryContext) -> QueryEntry:
+    position = own_position(context, loaded.workspace.session)
+    check_kind(context, position.entry, flow, streaming=False)
+    context.ledger.check_not_restored(position)
+    return position.entry
+
+
+def _taken(loaded: Loaded, node: Node, flow: FlowNode, evaluated: Evaluated) -> DataFrame:
+    """The rows of a snapshot, in a session of their own; the target can take them."""
+    loaded.resolver.grow(node, flow, evaluated.frame)
+    return in_own_session(evaluated).frame
+
+
+def _merge_next(loaded: Loaded, node: Node, flow: FlowNode, context: QueryContext) -> QueryCounts | None:
+    """Merges the snapshot that follows the newest one, and returns its counts; None where there is none."""
+    query, found = flow.query, list[Any]()
+    newest = _newest(context.ledger.position(loaded.workspace.session).entry)
+
+    def next_frame() -> Any:
+        found.append(query.function(newest))  # type: ignore[call-arg,union-attr]
+        # An empty frame where there is none, so that the workspace has one to look at.
+        return loaded.workspace.session.range(0) if found[0] is None else _checked(found[0], newest, flow)[0]
+
+    evaluated = loaded.workspace.evaluate(PythonQuery(next_frame, query.conf, query.use), context.dataset, flow.at)
+    if found[0] is None:
+        return None
+    frame = _taken(loaded, node, flow, evaluated)
+    run = opened(loaded, flow, context, frame)
+    _merge(flow, run, with_computed(frame, node.columns), found[0][1])
+    return run.counts
+
+
+def _end(loaded: Loaded, flow: FlowNode, context: QueryContext) -> None:
+    """Writes down that a flow which runs once has merged all snapshots, if it has merged one."""
+    position = context.ledger.position(loaded.workspace.session)
+    if flow.once and position.entry.offsets:
+        state = loaded.resolver.tables.state(context.places.table, position.version)
+        nothing = no_rows(loaded.workspace.session, state.columns)
+        context.ledger.write(nothing, position, position.entry.after_end, table_id=state.table_id)
 
 
 def _checked(found: Any, newest: Any, flow: FlowNode) -> tuple[DataFrame, Any]:
@@ -101,9 +150,9 @@ def _checked(found: Any, newest: Any, flow: FlowNode) -> tuple[DataFrame, Any]:
     return pair
 
 
-def _newest(loaded: Loaded, context: QueryContext) -> Any:
+def _newest(entry: QueryEntry) -> Any:
     """The version of the newest snapshot that the target has; None before the first."""
-    lines = context.ledger.position(loaded.workspace.session).entry.offsets
+    lines = entry.offsets
     if not lines:
         return None
     kind, text = json.loads(lines[0])["snapshot"], json.loads(lines[1])
