@@ -17,7 +17,7 @@ from rivermouth.errors import (
     SqlNotSupported,
     first_line,
 )
-from rivermouth.names import did_you_mean
+from rivermouth.names import as_sql, did_you_mean
 from rivermouth.pipelines.sql.definitions.columns import columns_of
 from rivermouth.schemas.column_types import nullable_columns
 from rivermouth.schemas.type_widening import takes, widens
@@ -192,4 +192,4 @@ def sequence_type(cdc: AutoCdc, frame: DataFrame) -> T.DataType:
     """The type of what orders the changes of a flow; of snapshots, whose order is their time, a timestamp."""
     if cdc.sequence_by is None:
         return T.TimestampType()
-    return frame.selectExpr(cdc.sequence_by).schema[0].dataType
+    return frame.selectExpr(as_sql(cdc.sequence_by, frame.columns)).schema[0].dataType
