@@ -23,7 +23,7 @@ from rivermouth.schemas.column_types import nullable_columns
 from rivermouth.schemas.type_widening import takes, widens
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -145,14 +145,21 @@ def united(schemas: list[T.StructType]) -> T.StructType | None:
     return T.StructType(list(fields.values()))
 
 
-def check_columns(flow: FlowNode, cdc: AutoCdc, columns: T.StructType) -> None:
+def check_columns(flow: FlowNode, cdc: AutoCdc, columns: T.StructType, others: Sequence[T.StructField] = ()) -> None:
     """Checks that the columns that an AUTO CDC flow names are among those of its changes, and its keys in its target.
+
+    Args:
+        flow: The flow.
+        cdc: Its settings.
+        columns: Of its changes.
+        others: Columns that its changes may have at other times; all of them have the keys.
 
     Raises:
         CdcColumnUnknown: One is not.
         DefinitionInvalid: The target would not have a key, or ``columns_to_update`` is no array of texts.
     """
     known = {each.name.lower(): each.dataType.simpleString() for each in columns}
+    further = {each.name.lower() for each in others}
     lists = {
         "keys": cdc.keys,
         "column_list": cdc.columns,
@@ -165,12 +172,20 @@ def check_columns(flow: FlowNode, cdc: AutoCdc, columns: T.StructType) -> None:
     }
     for argument, listed in lists.items():
         for column in listed:
-            if column.lower() not in known:
+            if column.lower() not in known and (argument == "keys" or column.lower() not in further):
                 fix = did_you_mean(column, columns.names)
                 raise CdcColumnUnknown(at=str(flow.at), flow=flow.name, argument=argument, column=column, fix=fix)
     detail, fix = _fault(cdc, known)
     if detail:
         raise DefinitionInvalid(at=str(flow.at), definition=f"flow {flow.name}", detail=detail, fix=fix)
+
+
+def with_listed(columns: T.StructType, cdc: AutoCdc, others: Sequence[T.StructField]) -> T.StructType:
+    """The columns of a snapshot, and those of other ones by which the history is tracked: its target keeps them."""
+    there = {each.name.lower() for each in columns}
+    listed = {name.lower() for name in (*cdc.track_history_columns, *cdc.track_history_except_columns)} - there
+    further = {each.name.lower(): each for each in others if each.name.lower() in listed}
+    return T.StructType([*columns, *further.values()])
 
 
 def _fault(cdc: AutoCdc, types: Mapping[str, str]) -> tuple[str, str]:

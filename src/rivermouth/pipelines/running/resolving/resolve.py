@@ -29,6 +29,7 @@ from rivermouth.pipelines.running.declared_columns import (
     sequence_type,
     united,
     with_computed,
+    with_listed,
 )
 from rivermouth.pipelines.running.flows.notifying import check_notifications
 from rivermouth.pipelines.running.output_modes import (
@@ -91,6 +92,7 @@ class Resolver:
         self._nodes: dict[TableName, Node] = {}
         self._path: list[TableName] = []
         self._versions: dict[str, T.DataType] = {}
+        self._of_other_snapshots: dict[str, list[T.StructField]] = {}
         self._evaluated: dict[tuple[TableName, str], Evaluated] = {}
         workspace.nodes = self
 
@@ -235,10 +237,11 @@ class Resolver:
         """The columns that a flow brings to its table."""
         if flow.cdc is None:
             return frame.schema
-        check_columns(flow, flow.cdc, frame.schema)
+        others = self._of_other_snapshots.get(flow.name, ())
+        check_columns(flow, flow.cdc, frame.schema, others)
         with self.workspace.errors(flow.at, flow.name):
             kind = self._versions.get(flow.name) or sequence_type(flow.cdc, frame)
-            return target_columns(frame.schema, flow.cdc, kind)
+            return target_columns(with_listed(frame.schema, flow.cdc, others), flow.cdc, kind)
 
     def _first_snapshot(self, flow: FlowNode, name: TableName, dataset: Dataset) -> PythonQuery:
         """A query that gives the first snapshot of a flow; the type of its version is kept.
@@ -251,6 +254,9 @@ class Resolver:
             raise TypeError(msg)
         if not takes_version(query):
             return query
+        if flow.cdc is not None and (flow.cdc.track_history_columns or flow.cdc.track_history_except_columns):
+            known = (self._columns_there(name, dataset), declared_columns(dataset))
+            self._of_other_snapshots[flow.name] = [field for columns in known for field in columns or ()]
 
         def first() -> Any:
             found = query.function(None)  # type: ignore[call-arg]
@@ -269,17 +275,21 @@ class Resolver:
         Raises:
             SnapshotMissing: It has none.
         """
-        location = self.workspace.pipeline.table(name, dataset)
-        if delta_table.exists(self.workspace.files_of_lake, location):
-            columns = table_state(self.workspace.session, location).columns
-        elif (declared := declared_columns(dataset)) is not None:
-            columns = declared
-        else:
+        columns = self._columns_there(name, dataset) or declared_columns(dataset)
+        if columns is None:
             raise SnapshotMissing(at=str(flow.at), flow=flow.name, dataset=self.workspace.names.shown(name))
         span = [each for each in columns if each.name in {START_AT, END_AT}]
         if span:
             self._versions[flow.name] = span[0].dataType
         return nullable_columns(T.StructType([each for each in columns if each not in span]))
+
+    def _columns_there(self, name: TableName, dataset: Dataset) -> T.StructType | None:
+        """The columns that a table has; None where there is none."""
+        location = self.workspace.pipeline.table(name, dataset)
+        if not delta_table.exists(self.workspace.files_of_lake, location):
+            return None
+        with self.workspace.errors(dataset.at, self.workspace.names.shown(name)):
+            return table_state(self.workspace.session, location).columns
 
     def _table(
         self,
