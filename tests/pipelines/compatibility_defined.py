@@ -395,6 +395,14 @@ DEFINED: tuple[Item, ...] = (
     ),
     Item(
         "D",
+        "`once=` of `create_auto_cdc_from_snapshot_flow`",
+        'import dlt\ndlt.create_streaming_table("t")\ndlt.create_streaming_table("u")\n'
+        'dlt.create_auto_cdc_from_snapshot_flow(target="t", source="s", keys=["id"], once=False)\n'
+        'dlt.create_auto_cdc_from_snapshot_flow(target="u", source="s", keys=["id"], once=True)',
+        {"flow:t": {"once": False}, "flow:u": {"once": True}},
+    ),
+    Item(
+        "D",
         "`snapshot_and_version=`",
         'import dlt\ndlt.create_streaming_table("t")\n'
         'dlt.apply_changes_from_snapshot(target="t", snapshot_and_version=lambda known: None, keys=["id"])',
@@ -573,6 +581,13 @@ REFUSED: tuple[Item, ...] = (
         _dp(KEYED + ', system_sequence_by="at")'),
         "[DEFINITION_INVALID] AUTO CDC into t: system_sequence_by: a second order of changes is not supported; the pipeline "
         "was not run\n  at: item.py:3\n  hint: remove system_sequence_by",
+        verdict="refused",
+    ),
+    _sql(
+        "D",
+        "`AUTO CDC ... FROM SNAPSHOT`",
+        "CREATE STREAMING TABLE t;\nCREATE FLOW f AS AUTO CDC INTO t FROM SNAPSHOT s KEYS (id)",
+        _not_supported("FROM SNAPSHOT", "2:40", "define it in Python: dp.create_auto_cdc_from_snapshot_flow(...)"),
         verdict="refused",
     ),
     _sql(

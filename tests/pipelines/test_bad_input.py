@@ -544,6 +544,26 @@ CASES = {
             "  hint: add id to column_list"
         ),
     ),
+    "a history of a column that the target does not have": (
+        CDC.replace(
+            "'ts')", "'ts', except_column_list=['ts'], stored_as_scd_type=2, track_history_column_list=['TS'])"
+        ),
+        (
+            "[DEFINITION_INVALID] flow t: track_history_column_list names TS, which its target does not have; the "
+            "pipeline was not run\n"
+            "  at: src/a.py:6\n"
+            "  hint: remove TS from track_history_column_list"
+        ),
+    ),
+    "nulls that are ignored in keys alone": (
+        CDC.replace("'ts')", "'ts', ignore_null_updates_column_list=['ID'])"),
+        (
+            "[DEFINITION_INVALID] flow t: ignore_null_updates_column_list names nothing but keys; the pipeline was not "
+            "run\n"
+            "  at: src/a.py:6\n"
+            "  hint: name a column in ignore_null_updates_column_list that is no key"
+        ),
+    ),
     "a target whose key is excepted": (
         CDC.replace("'ts')", "'ts', except_column_list=['ID'])"),
         (

@@ -304,6 +304,12 @@ REFUSED = [
         "use SEQUENCE BY alone, with STORED AS SCD TYPE 2",
     ),
     (
+        "CREATE FLOW f AS AUTO CDC INTO t\nFROM SNAPSHOT (SELECT * FROM x)\nWITH VERSION (SELECT 1) KEYS (a)",
+        "FROM SNAPSHOT",
+        "2:6",
+        "define it in Python: dp.create_auto_cdc_from_snapshot_flow(...)",
+    ),
+    (
         "APPLY CHANGES INTO t FROM x KEYS (a) SEQUENCE BY b STORED AS BITEMPORAL",
         "STORED AS BITEMPORAL",
         "1:62",

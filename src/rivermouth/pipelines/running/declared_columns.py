@@ -9,6 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
+from rivermouth.engine.query.cdc_settings import payload
 from rivermouth.errors import (
     CdcColumnUnknown,
     DatasetSchemaInvalid,
@@ -156,7 +157,8 @@ def check_columns(flow: FlowNode, cdc: AutoCdc, columns: T.StructType, others: S
 
     Raises:
         CdcColumnUnknown: One is not.
-        DefinitionInvalid: The target would not have a key, or ``columns_to_update`` is no array of texts.
+        DefinitionInvalid: The target would not have a key or a column of a list, a list names nothing but keys, or
+            ``columns_to_update`` is no array of texts.
     """
     known = {each.name.lower(): each.dataType.simpleString() for each in columns}
     further = {each.name.lower() for each in others}
@@ -176,6 +178,8 @@ def check_columns(flow: FlowNode, cdc: AutoCdc, columns: T.StructType, others: S
                 fix = did_you_mean(column, columns.names)
                 raise CdcColumnUnknown(at=str(flow.at), flow=flow.name, argument=argument, column=column, fix=fix)
     detail, fix = _fault(cdc, known)
+    if not detail:
+        detail, fix = _fault_of_lists(cdc, T.StructType([*columns, *others]))
     if detail:
         raise DefinitionInvalid(at=str(flow.at), definition=f"flow {flow.name}", detail=detail, fix=fix)
 
@@ -200,6 +204,22 @@ def _fault(cdc: AutoCdc, types: Mapping[str, str]) -> tuple[str, str]:
     if listed is not None and types[listed.lower()] != "array<string>":
         detail = f"columns_to_update names {listed}, which is {types[listed.lower()]} and no array<string>"
         return detail, f"split it in the source, for example split({listed}, ',')"
+    return "", ""
+
+
+def _fault_of_lists(cdc: AutoCdc, columns: T.StructType) -> tuple[str, str]:
+    """As ``_fault``, of lists that are about columns of the target which are no keys."""
+    mine, keys = ({name.lower() for name in each} for each in (payload(columns, cdc).names, cdc.keys))
+    lists = {
+        "track_history_column_list": cdc.track_history_columns,
+        "ignore_null_updates_column_list": cdc.ignore_null_updates_columns,
+    }
+    for argument, listed in lists.items():
+        for column in listed:
+            if column.lower() not in mine:
+                return f"{argument} names {column}, which its target does not have", f"remove {column} from {argument}"
+        if listed and all(column.lower() in keys for column in listed):
+            return f"{argument} names nothing but keys", f"name a column in {argument} that is no key"
     return "", ""
 
 

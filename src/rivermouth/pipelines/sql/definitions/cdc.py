@@ -45,6 +45,7 @@ def read_cdc(cursor: Cursor) -> tuple[str, SourceLine, AutoCdc]:
         SqlInvalid: It is not written as SQL wants it.
         SqlNotSupported: A clause would change the result and is not supported.
     """
+    _refuse_snapshots(cursor)
     text, line, end = _select(cursor, *_until_clause(cursor, "the table with the changes"))
     values: dict[str, Any] = {}
     while not cursor.ended:
@@ -68,6 +69,17 @@ def read_cdc(cursor: Cursor) -> tuple[str, SourceLine, AutoCdc]:
         if not values.get(name):
             raise cursor.invalid(f"AUTO CDC has no {wanted.split(' ')[0]}", f"add {wanted}")
     return text, line, AutoCdc(**values)
+
+
+def _refuse_snapshots(cursor: Cursor) -> None:
+    """Refuses ``FROM SNAPSHOT (...)``, and a table behind SNAPSHOT; a table may have that name."""
+    if not cursor.sees("SNAPSHOT") or cursor.token(1).text in ("", "."):
+        return
+    cursor.i += 1
+    is_table = _begins_clause(cursor)
+    cursor.i -= 1
+    if not is_table:
+        raise cursor.not_supported("FROM SNAPSHOT", "define it in Python: dp.create_auto_cdc_from_snapshot_flow(...)")
 
 
 def _select(cursor: Cursor, start: int, end: int) -> tuple[str, SourceLine, int]:
