@@ -216,3 +216,43 @@ def test_a_snapshot_has_one_row_for_a_key_and_a_version_that_follows(folder):
 )
 def test_a_version_follows_one_of_its_own_type_and_times_are_compared_in_utc(version, newest, is_later):
     assert follows(version, newest) == is_later
+
+
+PARTS = """
+from pyspark import pipelines as dp
+
+@dp.temporary_view
+def changes():
+    return spark.readStream.schema("id bigint, a bigint, b bigint, op string, `at-ms` bigint").json("in")
+
+dp.create_streaming_table("t")
+dp.create_auto_cdc_flow("t", "changes", ["id"], "at-ms", apply_as_deletes="op = 'D'", column_list=["id", "a", "b"],
+                        {MORE})
+"""
+
+
+def clean_log(spark, location):
+    """What Delta does to a log that is older than its retention; others have committed since."""
+    spark.sql(f"ALTER TABLE delta.`{location}` SET TBLPROPERTIES ('team' = 'sales')")
+    log = spark._jvm.org.apache.spark.sql.delta.DeltaLog
+    log.forTable(spark._jsparkSession, str(location)).checkpoint()
+    commits = sorted((location / "_delta_log").glob("*.json"))
+    for path in commits[:-1]:
+        path.unlink()
+    log.clearCache()
+
+
+def test_changes_of_a_table_behind_whose_log_was_cleaned_are_merged_and_settings_of_nulls_may_come_back(folder, spark):
+    def run(number, more, *rows):
+        folder.write("src/a.py", PARTS.replace("{MORE}", more))
+        folder.feed(f"in/{number}.json", *rows)
+        found = folder.run()
+        assert {each.error and str(each.error) for each in found.values()} == {None}
+
+    on = "ignore_null_updates=True"
+    run(1, on, {"id": 1, "a": 1, "at-ms": 1}, {"id": 1, "b": 2, "at-ms": 2}, {"id": 2, "op": "D", "at-ms": 20})
+    assert folder.rows("default.t") == [(1, 1, 2)]
+    run(2, "", {"id": 1, "a": 9, "b": 5, "at-ms": 10})
+    clean_log(spark, folder.folder / "lake/default/t/_auto_cdc")
+    run(3, on, {"id": 1, "a": 7, "at-ms": 5}, {"id": 2, "a": 7, "at-ms": 15})
+    assert folder.rows("default.t") == [(1, 9, 5)]

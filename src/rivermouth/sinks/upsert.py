@@ -26,7 +26,7 @@ from rivermouth.spec.keyed import Texts
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from rivermouth.ports.delta import delta_table
     from rivermouth.rows.keyed.change_order import ChangeOrder
@@ -120,7 +120,7 @@ class Upsert(KeyedSink):
             if order.kept and _keep_values(changes, order, target, leaves=found.leaves):
                 order = replace(order, partial=order.kept, leaves=True)
             elif not order.partial:
-                changes = changes.drop(names.PLACES)
+                changes = _without_places(changes, order, target)
             into = merge_parts if order.partial else _merge_rows
             commit = into(changes, found.truncated, order, tombstones, target, entry)
         return with_metrics(replace(commit, rows_written=(commit.rows_written or 0) + found.cleared), needed)
@@ -132,12 +132,24 @@ def _keep_values(changes: DataFrame, order: ChangeOrder, target: Target, *, leav
     The first time the table gets a column for the places of values that older changes brought.
     """
     spark, location = changes.sparkSession, target.ledger.location
-    if names.PLACES in spark.read.format("delta").load(location).columns:
+    if _has_places(target, spark):
         return True
     if leaves:
         kind = partial_changes.places_type(order, changes.schema[names.SEQUENCE].dataType)
         delta_ddl.alter(spark, location, added=[StructField(names.PLACES, kind)], widened=[])
     return leaves
+
+
+def _has_places(target: Target, spark: SparkSession) -> bool:
+    return names.PLACES in spark.read.format("delta").load(target.ledger.location).columns
+
+
+def _without_places(changes: DataFrame, order: ChangeOrder, target: Target) -> DataFrame:
+    """Changes that bring whole rows; all values of such a row are from its record, whatever it had before."""
+    # Where changes may leave values out, it is known that the table has no such column.
+    if not order.kept and names.PLACES in changes.columns and _has_places(target, changes.sparkSession):
+        return changes.withColumn(names.PLACES, F.lit(None).cast(changes.schema[names.PLACES].dataType))
+    return changes.drop(names.PLACES)
 
 
 def _merge_rows(
