@@ -544,6 +544,18 @@ CASES = {
             "  hint: add id to column_list"
         ),
     ),
+    "a text that is padded": (
+        (
+            "@dp.table(schema='id struct<a: CHAR(3), b: VARCHAR(4)>')\ndef a():\n"
+            "    return spark.readStream.format('rate').load()\n"
+        ),
+        (
+            "[DEFINITION_INVALID] streaming table a: column id is declared as struct<a:char(3),b:varchar(4)>, and "
+            "Spark reads its values with blanks behind them; the pipeline was not run\n"
+            "  at: src/a.py:2\n"
+            "  hint: declare it as struct<a:varchar(3),b:varchar(4)>"
+        ),
+    ),
     "a history of a column that the target does not have": (
         CDC.replace(
             "'ts')", "'ts', except_column_list=['ts'], stored_as_scd_type=2, track_history_column_list=['TS'])"

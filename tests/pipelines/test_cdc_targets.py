@@ -25,7 +25,7 @@ dp.create_auto_cdc_flow("t", "changes", ["id"], "ts", except_column_list=["ts"])
 BY_TWO_KEYS = ('["id"], "ts"', '["id", "region"], "ts"')
 DECLARED = (
     '("t")',
-    '("t", schema="id bigint, region string, name string, ts bigint, __START_AT bigint, __END_AT bigint")',
+    '("t", schema="id bigint, region varchar(9), name string, ts bigint, __START_AT bigint, __END_AT bigint")',
 )
 IN_VERSIONS = ('["ts"])', '["ts"], stored_as_scd_type=2)')
 CHANGED = (

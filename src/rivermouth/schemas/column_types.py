@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
@@ -18,6 +19,9 @@ from rivermouth import names
 EXACT_IN_DOUBLE: Final = 15
 
 
+_PADDED: Final = re.compile(r"\bchar\(")
+_LENGTHS: Final = "__CHAR_VARCHAR_TYPE_STRING"
+"""In the metadata of a column: its type as it was declared, where that has ``char`` or ``varchar``."""
 NAME_IN_JSON: Final = "json_name"
 """In a column's metadata: the name that its field has in the documents, where it is another one."""
 
@@ -37,6 +41,22 @@ def nullable(declared: T.DataType) -> T.DataType:
 def _nullable_field(field: T.StructField) -> T.StructField:
     comment = {"comment": field.metadata["comment"]} if "comment" in field.metadata else None
     return T.StructField(field.name, nullable(field.dataType), True, comment)
+
+
+def made_as(column: T.StructField) -> T.DataType:
+    """The type with which a column of a table was made: of texts with a length, which its own type does not say."""
+    told = column.metadata.get(_LENGTHS)
+    return column.dataType if told is None else T.DataType.fromDDL(told)
+
+
+def is_padded(kind: T.DataType) -> bool:
+    """Whether values of a type have texts to which Spark adds blanks where it reads them."""
+    return _PADDED.search(kind.simpleString()) is not None
+
+
+def without_padding(kind: T.DataType) -> str:
+    """The type as text, with ``varchar`` in the place of ``char``."""
+    return _PADDED.sub("varchar(", kind.simpleString())
 
 
 def nullable_columns(declared: T.StructType) -> T.StructType:

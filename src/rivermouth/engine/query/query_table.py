@@ -12,7 +12,7 @@ from rivermouth.errors import CdcTargetChanged, TablePartitionsChanged, TableSch
 from rivermouth.ports.delta import delta_ddl, delta_table
 from rivermouth.ports.delta.query_ledger import is_written_by_queries
 from rivermouth.ports.internals.delta_snapshot import TableState, clustering_columns, table_state
-from rivermouth.schemas.column_types import nullable_columns
+from rivermouth.schemas.column_types import is_padded, made_as, nullable_columns
 from rivermouth.schemas.type_widening import holds, widens
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def changes(state: TableState, table: QueryTable) -> tuple[list[StructField], li
         mine = known.get(column.name.lower())
         if mine is None:
             added.append(column)
-        elif mine.dataType.simpleString() != column.dataType.simpleString():
+        elif not _is_same(mine, column):
             if widens(mine.dataType, column.dataType):
                 widened.append(column)
             elif not holds(column.dataType, mine.dataType):
@@ -213,10 +213,16 @@ def changes(state: TableState, table: QueryTable) -> tuple[list[StructField], li
                     at=table.at,
                     dataset=table.dataset,
                     column=column.name,
-                    found=mine.dataType.simpleString(),
+                    found=made_as(mine).simpleString(),
                     wanted=column.dataType.simpleString(),
                 )
     return added, widened
+
+
+def _is_same(mine: StructField, column: StructField) -> bool:
+    """Whether a column of a table has the type that is wanted; never with padded texts, so that a view is computed."""
+    kind = mine.dataType if is_padded(column.dataType) else made_as(mine)
+    return column.dataType.simpleString() in (mine.dataType.simpleString(), kind.simpleString())
 
 
 def conformed(rows: DataFrame, columns: StructType) -> DataFrame:

@@ -20,7 +20,7 @@ from rivermouth.errors import (
 )
 from rivermouth.names import as_sql, did_you_mean
 from rivermouth.pipelines.sql.definitions.columns import columns_of
-from rivermouth.schemas.column_types import nullable_columns
+from rivermouth.schemas.column_types import is_padded, nullable_columns, without_padding
 from rivermouth.schemas.type_widening import takes, widens
 
 if TYPE_CHECKING:
@@ -144,6 +144,22 @@ def united(schemas: list[T.StructType]) -> T.StructType | None:
             elif widens(known.dataType, each.dataType):
                 fields[each.name.lower()] = T.StructField(known.name, each.dataType)
     return T.StructType(list(fields.values()))
+
+
+def check_texts(columns: T.StructType | None, dataset: Dataset) -> None:
+    """Checks that the columns of a streaming table have no texts that are read with further blanks.
+
+    Raises:
+        DefinitionInvalid: One is declared as ``char``.
+    """
+    for each in columns or ():
+        if is_padded(each.dataType):
+            kind = each.dataType.simpleString()
+            detail = f"column {each.name} is declared as {kind}, and Spark reads its values with blanks behind them"
+            fix = f"declare it as {without_padding(each.dataType)}"
+            raise DefinitionInvalid(
+                at=str(dataset.at), definition=f"streaming table {dataset.name}", detail=detail, fix=fix
+            )
 
 
 def check_columns(flow: FlowNode, cdc: AutoCdc, columns: T.StructType, others: Sequence[T.StructField] = ()) -> None:

@@ -25,6 +25,7 @@ from rivermouth.pipelines.real_time import check_real_time
 from rivermouth.pipelines.running.declared_columns import (
     check_brought,
     check_columns,
+    check_texts,
     declared_columns,
     sequence_type,
     united,
@@ -303,6 +304,8 @@ class Resolver:
         if kind == "streaming_table":
             _check_refresh_policy(dataset)
         columns = declared_columns(dataset) or united(schemas)
+        if kind == "streaming_table":
+            check_texts(columns, dataset)
         for flow, brought in zip(flows, schemas, strict=True):
             check_brought(flow, brought, columns or brought, dataset)
         location = self.workspace.pipeline.table(name, dataset)
