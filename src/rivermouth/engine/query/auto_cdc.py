@@ -41,6 +41,7 @@ from rivermouth.ports.internals.persisted import computed
 from rivermouth.rows import row_expectations
 from rivermouth.rows.keyed import partial_changes
 from rivermouth.rows.keyed.change_order import ChangeOrder
+from rivermouth.rows.keyed.compared_rows import differences
 from rivermouth.rows.keyed.merge_plan import Merge
 from rivermouth.schemas.column_types import nullable
 from rivermouth.side_tables.deleted_keys import Tombstones
@@ -351,7 +352,7 @@ def _copy(
     if everything:
         wanted = wanted.unionByName(behind.select(*keys)).distinct()
     columns = [each.name for each in run.columns]
-    with computed(_differences(behind, there, wanted, columns, order, versions=target.cdc.scd_type != 1)) as (
+    with computed(differences(behind, there, wanted, columns, order, versions=target.cdc.scd_type != 1)) as (
         ready,
         told,
     ):
@@ -367,33 +368,3 @@ def _copy(
             values={quoted(name): f"s.{quoted(name)}" for name in columns},
         )
         query_batch.merge_rows(ready, told["rows"], plan, entry, run)
-
-
-def _differences(
-    behind: DataFrame,
-    there: DataFrame,
-    wanted: DataFrame,
-    columns: Sequence[str],
-    order: ChangeOrder,
-    *,
-    versions: bool,
-) -> DataFrame:
-    """The rows of the wanted keys that the target lacks or has otherwise, and those that it has too much."""
-    row = F.struct(*(F.col(quoted(name)) for name in columns))
-    identity = [*order.keys, *([names.START_AT] if versions else [])]
-    plain = [quoted(name) for name in identity]
-    mine = behind.join(wanted, list(order.keys), "left_semi").select(*plain, row.alias("__new"))
-    its = there.join(wanted, list(order.keys), "left_semi").select(*plain, row.alias("__old"))
-    found = mine.join(its, identity, "full")
-    kinds = {each.name: each.dataType for each in behind.schema}
-    comparable = [name for name in columns if "map<" not in kinds[name].simpleString()]
-    comparable = [name for name in comparable if "variant" not in kinds[name].simpleString()]
-    same = " AND ".join(f"__new.{quoted(name)} <=> __old.{quoted(name)}" for name in comparable) or "true"
-    differs = f"__new IS NULL OR __old IS NULL OR NOT ({same})" if len(comparable) == len(columns) else "true"
-    changed = found.where(differs)
-    values = [
-        F.col(quoted(name)) if name in identity else F.col(f"__new.{quoted(name)}").alias(name) for name in columns
-    ]
-    return changed.select(*values, F.col("__new").isNull().alias(names.DELETE)).withColumn(
-        names.CHANGE, F.monotonically_increasing_id()
-    )

@@ -8,13 +8,14 @@ keys, and gives way to a version there. A tombstone has no place of its own: it 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql.types import StructType
 
 from rivermouth import names
+from rivermouth.rows.keyed import compared_rows
 from rivermouth.schemas.column_types import nullable
 
 if TYPE_CHECKING:
@@ -335,7 +336,10 @@ def _spans(newest: DataFrame, order: ChangeOrder) -> DataFrame:
             {"__begins": F.col("__up"), "__ends": F.col("__up"), START: F.col(AT), "__shown": F.col(_HELD)}
         )
     before = F.lag(F.struct("__up", "__closed", AT, F.col(f"__w.{ROW}").alias(ROW))).over(by_key)
-    alike = [f"__before.{ROW}.{names.quoted(name)} <=> __w.{ROW}.{names.quoted(name)}" for name in order.tracked]
+    row: Any = newest.schema["__w"].dataType
+    kinds: Any = row[ROW].dataType
+    tracked = ((names.quoted(name), kinds[name].dataType) for name in order.tracked)
+    alike = [compared_rows.alike(f"__before.{ROW}.{name}", f"__w.{ROW}.{name}", kind) for name, kind in tracked]
     # What a snapshot holds it does not end.
     until_now = "<" if order.snapshots else "<="
     cut = f"exists({_TRUNCATIONS}, x -> x > __before.{AT} AND x {until_now} {AT})"
