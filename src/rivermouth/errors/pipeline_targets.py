@@ -6,10 +6,10 @@ from rivermouth.errors.base import RivermouthError
 
 
 class CdcValueNull(RivermouthError):
-    """A change of an AUTO CDC flow has no key or no sequence."""
+    """A change of an AUTO CDC flow has no key, or no place in the order of changes."""
 
     code = "CDC_VALUE_NULL"
-    what = "flow {flow}: {part} is null in {rows} of the changes for {dataset}; the batch was not written"
+    what = "flow {flow}: {part} is {fault} in {rows} of the changes for {dataset}; the batch was not written"
     hint = "leave such changes out in the source, or drop them by an expectation on {dataset}"
 
 

@@ -41,6 +41,7 @@ from rivermouth.ports.internals.persisted import computed
 from rivermouth.rows import row_expectations
 from rivermouth.rows.keyed import partial_changes
 from rivermouth.rows.keyed.change_order import ChangeOrder
+from rivermouth.rows.keyed.changes import faults_of_sequences, is_no_sequence
 from rivermouth.rows.keyed.compared_rows import differences
 from rivermouth.rows.keyed.merge_plan import Merge
 from rivermouth.schemas.column_types import nullable
@@ -210,22 +211,21 @@ def apply_changes(routed: DataFrame, entry: QueryEntry, run: QueryRun, target: C
     """Merges routed changes, writes their dead letters, and commits ``entry`` with them in the target.
 
     Raises:
-        CdcValueNull: A key or the sequence of a change is null.
+        CdcValueNull: A key of a change is null, or its sequence is none, wholly or in part.
         SnapshotKeysRepeated: Several rows of a snapshot have the same keys.
     """
     expectations = run.context.expectations
     counting = row_expectations.counting_columns(expectations)
     changes = _changes(routed, entry, run, target)
-    keys = {f"key {name}": f"NOT {names.TRUNCATE} AND {quoted(name)} IS NULL" for name in target.order.keys}
-    nulls = {**keys, "sequence_by": f"{names.SEQUENCE} IS NULL"}
-    in_table = row_expectations.IN_TABLE
-    counting += [F.expr(f"count_if({in_table} AND {test})").alias(f"null {part}") for part, test in nulls.items()]
+    nulls, in_table = _nulls(changes, target.order), row_expectations.IN_TABLE
+    counting += [F.expr(f"count_if({in_table} AND {test})").alias(f"null {part}") for (part, _), test in nulls.items()]
     counting.append(F.expr(f"count_if({in_table} AND {names.TRUNCATE})").alias("truncations"))
     run.begin_counts()
     with computed(changes, *counting) as (ready, told):
-        for part in nulls:
+        for part, fault in nulls:
             if rows := told[f"null {part}"]:
-                raise CdcValueNull(flow=run.context.flow, dataset=run.context.dataset, part=part, rows=rows)
+                where = {"flow": run.context.flow, "dataset": run.context.dataset}
+                raise CdcValueNull(part=part, fault=fault, rows=rows, **where)
         counts = run.whole_counts(row_expectations.counted(expectations, told.asDict()))
         if target.order.snapshots:  # the row that marks the whole is none of the snapshot's
             counts = replace(counts, read=counts.read - 1, written=counts.written - 1)
@@ -241,6 +241,14 @@ def apply_changes(routed: DataFrame, entry: QueryEntry, run: QueryRun, target: C
     if counts.dead_lettered:
         query_batch.write_dead_letters(routed, run)
     return counts
+
+
+def _nulls(changes: DataFrame, order: ChangeOrder) -> dict[tuple[str, str], str]:
+    """SQL of what no change may be, by the name of a value and what is wrong with it then."""
+    keys = {(f"key {name}", "null"): f"NOT {names.TRUNCATE} AND {quoted(name)} IS NULL" for name in order.keys}
+    kind = changes.schema[names.SEQUENCE].dataType
+    part = "a part of sequence_by" if isinstance(kind, T.StructType) else "sequence_by"
+    return keys | {(part, faults_of_sequences(kind)): is_no_sequence(changes.schema)}
 
 
 def _check_keys(rows: DataFrame, run: QueryRun, keys: Sequence[str]) -> None:

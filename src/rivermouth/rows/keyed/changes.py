@@ -18,7 +18,7 @@ from rivermouth.schemas.type_limits import within
 from rivermouth.spec import KeyFormat
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
@@ -36,6 +36,7 @@ MESSAGES: Final = {
 }
 
 _TIMES: Final = (T.DateType, T.TimestampType, T.TimestampNTZType)
+_FLOATS: Final = (T.FloatType, T.DoubleType)
 _NESTED: Final = (T.StructType, T.ArrayType, T.MapType)
 
 RECORDS: Final = "__records"
@@ -78,7 +79,7 @@ def with_changes(rows: DataFrame, flow: Flow) -> DataFrame:
     )
     if sink.sequence_by and (envelope := flow.change_envelope):
         is_told = envelope.whole_deletions or {*sink.sequence_by} <= {*flow.metadata_columns.values()}
-        unplaced = F.expr(f"{deletion} AND {_is_no_sequence(rows.schema) if is_told else 'true'}")
+        unplaced = F.expr(f"{deletion} AND {is_no_sequence(rows.schema) if is_told else 'true'}")
         rows = rows.withColumn(names.SEQUENCE, F.when(~unplaced, F.col(names.SEQUENCE)))
     if sink.versions:
         nothing = f"IF(false, {names.SEQUENCE}, NULL)"
@@ -90,7 +91,7 @@ def with_changes(rows: DataFrame, flow: Flow) -> DataFrame:
         listed = ", ".join(map(names.literal, key_columns(flow)))
         cases += f" WHEN arrays_overlap({names.MOVED}, array({listed})) THEN '{KEY_CHANGED}'"
     if sink.sequence_by:
-        cases += f" WHEN NOT ({tombstone} OR {deletion}) AND {_is_no_sequence(rows.schema)} THEN '{SEQUENCE_NULL}'"
+        cases += f" WHEN NOT ({tombstone} OR {deletion}) AND {is_no_sequence(rows.schema)} THEN '{SEQUENCE_NULL}'"
     return rows.selectExpr("*", f"CASE WHEN {skipped} THEN NULL {cases} END AS {names.PROBLEM}")
 
 
@@ -114,15 +115,31 @@ def sequence_sql(sequence_by: Sequence[str], columns: Collection[str]) -> str:
     return parts[0] if parts else "CAST(NULL AS BIGINT)"
 
 
-def _is_no_sequence(schema: StructType) -> str:
+def is_no_sequence(schema: StructType) -> str:
     """SQL: whether a sequence cannot be kept: it or a part of it is null, not a number, or a time out of range."""
-    kind = schema[names.SEQUENCE].dataType
-    fields = [(f"{names.SEQUENCE}.{names.quoted(each.name)}", each.dataType) for each in getattr(kind, "fields", ())]
-    parts = fields or [(names.SEQUENCE, kind)]
+    parts = list(_parts(names.SEQUENCE, schema[names.SEQUENCE].dataType))
     tests = [f"{name} IS NULL" for name, _ in parts]
-    tests += [f"isnan({name})" for name, each in parts if each.simpleString() in {"float", "double"}]
+    tests += [f"isnan({name})" for name, each in parts if isinstance(each, _FLOATS)]
     tests += [f"NOT ({within(name, each.simpleString())})" for name, each in parts if isinstance(each, _TIMES)]
     return f"({' OR '.join(tests)})"
+
+
+def faults_of_sequences(kind: T.DataType) -> str:
+    """What ``is_no_sequence`` finds in sequences of a type, in words: ``null or not a number``."""
+    kinds = [each for _, each in _parts("", kind)]
+    words = ["null"]
+    words += ["not a number"] if any(isinstance(each, _FLOATS) for each in kinds) else []
+    words += ["not in the years 1 to 9999"] if any(isinstance(each, _TIMES) for each in kinds) else []
+    return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def _parts(sql: str, kind: T.DataType) -> Iterator[tuple[str, T.DataType]]:
+    """What a sequence is made of, by its SQL: itself, or the fields of a struct."""
+    if not isinstance(kind, T.StructType) or not kind.fields:
+        yield sql, kind
+        return
+    for each in kind.fields:
+        yield from _parts(f"{sql}.{names.quoted(each.name)}", each.dataType)
 
 
 def keys_of_values(flow: Flow) -> list[str]:
