@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 
     from rivermouth.spec import Flow
 
+_WORDS: Final = """
+    at batch before columns element elements gone key_document last mark moves nth place present records row there
+    tombstone unknown unplaced verdict wanted writes
+"""
+_STEPS: Final = frozenset(f"__{word}" for word in _WORDS.split())
+"""Of single steps: replay, recovery, the reasons of dead letters, merges."""
 WAY: Final = frozenset(
     {
         *names.ENVELOPE,
@@ -48,30 +54,7 @@ WAY: Final = frozenset(
         names.POSITION,
         names.UNAVAILABLE,
         names.UNDECLARED,
-        # Of single steps: replay, recovery, the reasons of dead letters, merges.
-        "__at",
-        "__batch",
-        "__before",
-        "__columns",
-        "__element",
-        "__elements",
-        "__gone",
-        "__key_document",
-        "__last",
-        "__mark",
-        "__moves",
-        "__nth",
-        "__place",
-        "__present",
-        "__records",
-        "__row",
-        "__there",
-        "__tombstone",
-        "__unknown",
-        "__unplaced",
-        "__verdict",
-        "__wanted",
-        "__writes",
+        *_STEPS,
     }
 )
 """Of records on their way into any table."""
@@ -83,6 +66,10 @@ MERGES: Final = frozenset(
     {"_file_name_", "_row_dropped_", "_row_id_", "_source_row_present_", "_target_row_index_", "_target_row_present_"}
 )
 """Of Delta's MERGE."""
+_CHANGES: Final = frozenset(
+    {names.DELETE, names.TRUNCATE, names.SEQUENCE, names.PLACES, names.ORDINAL, names.ROUTE, *KEYED, *_STEPS}
+)
+"""Of changes on their way into a target of AUTO CDC."""
 CHANGE_FEED: Final = frozenset({"__is_cdc", "_change_type", "_commit_timestamp", "_commit_version"})
 """Of Delta's change data feed."""
 HIDDEN: Final = "_metadata"
@@ -113,6 +100,23 @@ def owner(flow: Flow, name: str) -> str | None:
     if lower in CHANGE_FEED and has_change_feed(flow.table.properties):
         return "Delta's change data feed"
     return None
+
+
+def owner_of_change(name: str, coordinates: Collection[str], *, versions: bool) -> str | None:
+    """Who adds a column of that name to the changes of a target of AUTO CDC; None if the name is free there.
+
+    Args:
+        name: Of a column of the target.
+        coordinates: The columns, in lower case, that say which change a row is.
+        versions: Whether the target has all versions of its keys.
+    """
+    lower = name.lower()
+    if lower in READERS:
+        return "Spark's reader of Delta tables"
+    if lower in MERGES:
+        return "Delta's MERGE"
+    ours = lower in _CHANGES or lower in coordinates or lower.startswith(names.FAILED_PREFIX)
+    return "rivermouth" if ours or (versions and lower in history.RESERVED) else None
 
 
 def is_of_versions(flow: Flow, name: str) -> bool:

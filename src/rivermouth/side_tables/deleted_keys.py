@@ -168,9 +168,9 @@ class Tombstones:
 
     def _same_epoch(self, facts: DataFrame, order: ChangeOrder) -> list[str]:
         there = facts.sparkSession.read.format("delta").load(self.location).columns
-        if not order.epochs or names.EPOCH_COLUMN not in there:
+        if not order.epochs or order.epoch not in there:
             return []
-        return [f"coalesce(s.{names.EPOCH_COLUMN}, 0) = coalesce(t.{names.EPOCH_COLUMN}, 0)"]
+        return [f"coalesce(s.{order.epoch}, 0) = coalesce(t.{order.epoch}, 0)"]
 
     def _without_statistics(self, spark: SparkSession) -> None:
         """Of keys, also where an older version made the table."""

@@ -21,22 +21,25 @@ from rivermouth.domain.delta.merge_report import BROADCAST_CHANGES
 from rivermouth.domain.query.query_entry import ONE_BATCH, QueryCounts
 from rivermouth.engine.query import query_batch
 from rivermouth.engine.query.cdc_settings import (
-    COORDINATES,
+    EPOCH,
     FLOW,
     PART,
     ROW,
     TIME,
     CdcSettings,
     order_of,
+    own_columns,
     payload,
     truncates,
+    with_tracked,
+    without_span,
 )
 from rivermouth.engine.query.query_table import QueryTable, conformed, prepare
-from rivermouth.errors import CdcOrderLost, CdcValueNull, SnapshotKeysRepeated
+from rivermouth.errors import CdcOrderLost, CdcTargetChanged, CdcValueNull, SnapshotKeysRepeated
 from rivermouth.names import quoted
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.query_ledger import QueryLedger
-from rivermouth.ports.internals.delta_snapshot import newest_rows
+from rivermouth.ports.internals.delta_snapshot import newest_rows, table_state
 from rivermouth.ports.internals.persisted import computed
 from rivermouth.rows import row_expectations
 from rivermouth.rows.keyed import partial_changes
@@ -44,7 +47,6 @@ from rivermouth.rows.keyed.change_order import ChangeOrder
 from rivermouth.rows.keyed.changes import faults_of_sequences, is_no_sequence
 from rivermouth.rows.keyed.compared_rows import differences
 from rivermouth.rows.keyed.merge_plan import Merge
-from rivermouth.schemas.column_types import nullable
 from rivermouth.side_tables.deleted_keys import Tombstones
 from rivermouth.sinks._target import Target
 from rivermouth.sinks.history import History
@@ -111,20 +113,22 @@ def open_target(
 
     Raises:
         CdcOrderLost: As ``check_order``.
+        CdcTargetChanged: As ``_epoch_column``.
     """
     context = run.context
-    plain = [each for each in run.columns if each.name not in (names.START_AT, names.END_AT)]
-    order = order_of(cdc, [each.name for each in plain], snapshots=snapshots)
-    backing = _backing(context)
-    columns = T.StructType([*plain, *_own_columns(cdc, order, sequence), *COORDINATES])
+    backing, plain = _backing(context), without_span(run.columns, cdc)
     merging = _merging(context.places.table)
     with merging:
         check_order(context)
+        epoch = _epoch_column(spark, run, cdc, backing.location)
+        order = order_of(cdc, [each.name for each in plain], snapshots=snapshots, epoch=epoch)
+        columns = T.StructType([*plain, *own_columns(cdc, order, sequence)])
         told = {_TRUNCATES: "true"} if truncates(cdc) else {}
         table = QueryTable(context.dataset, backing.location, columns, properties=told, keyed=True)
         state = prepare(spark, context.files, table)
     # Truncations apply also where no flow of the target has that setting any more.
     order = replace(order, truncates=order.truncates or _TRUNCATES in state.properties)
+    order = with_tracked(order, cdc, state.columns.names)
     return CdcTarget(
         cdc=cdc,
         order=order,
@@ -159,13 +163,22 @@ def _backing(context: QueryContext) -> QueryLedger:
     return QueryLedger(context.files, location, f"{context.places.side_file}.cdc", flow=context.flow)
 
 
-def _own_columns(cdc: CdcSettings, order: ChangeOrder, sequence: T.DataType) -> list[T.StructField]:
-    own = [T.StructField(names.SEQUENCE, nullable(sequence))]
-    if cdc.scd_type != 1:
-        own += [T.StructField(name, nullable(sequence)) for name in (names.START_AT, names.END_AT)]
-    if order.partial:
-        own.append(T.StructField(names.PLACES, partial_changes.places_type(order, nullable(sequence))))
-    return own
+def _epoch_column(spark: SparkSession, run: QueryRun, cdc: CdcSettings, location: str) -> str:
+    """The column of the table behind a target for the number of a change's ledger entry.
+
+    Raises:
+        CdcTargetChanged: An earlier version made it with a column of a name that the target has, too.
+    """
+    context, other = run.context, names.EPOCH_COLUMN
+    there = table_state(spark, location).columns.names if delta_table.exists(context.files, location) else [EPOCH]
+    if EPOCH in there or other not in there:
+        return EPOCH
+    if other in {name.lower() for name in run.columns.names}:
+        found, wanted = (
+            f"SCD type {cdc.scd_type} {how} a column {other} of its changes" for how in ("without", "with")
+        )
+        raise CdcTargetChanged(dataset=context.dataset, found=found, wanted=wanted)
+    return other
 
 
 def _merging(location: str) -> threading.Lock:
@@ -279,7 +292,7 @@ def _changes(routed: DataFrame, entry: QueryEntry, run: QueryRun, target: CdcTar
         # A snapshot is one record, whatever rows it has.
         ROW: F.lit(0).cast("bigint") if target.order.snapshots else F.monotonically_increasing_id(),
         TIME: F.timestamp_seconds(F.lit(0)),
-        names.EPOCH_COLUMN: F.lit(entry.number),
+        target.order.epoch: F.lit(entry.number),
     }
     rows = rows.withColumns(here)
     if cdc.scd_type != 1:

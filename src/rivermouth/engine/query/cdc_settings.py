@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
+from rivermouth.rows.keyed import partial_changes
 from rivermouth.rows.keyed.change_order import ChangeOrder
 from rivermouth.schemas.column_types import nullable, nullable_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-FLOW, PART, ROW, TIME = "_cdc_flow", "_cdc_part", "_cdc_row", "_cdc_time"
-COORDINATES: Final = T.StructType(
-    [
-        T.StructField(FLOW, T.StringType()),
-        T.StructField(PART, T.IntegerType()),
-        T.StructField(ROW, T.LongType()),
-        T.StructField(TIME, T.TimestampType()),
-        T.StructField(names.EPOCH_COLUMN, T.IntegerType()),
-    ]
-)
+FLOW, PART, ROW, TIME, EPOCH = "_cdc_flow", "_cdc_part", "_cdc_row", "_cdc_time", "_cdc_epoch"
+COORDINATES: Final = (FLOW, PART, ROW, TIME, EPOCH)
 """The columns of the table behind a target that say which change a row is."""
 
 
@@ -141,19 +135,49 @@ def target_columns(columns: T.StructType, cdc: CdcSettings, sequence: T.DataType
     if cdc.scd_type == 1:
         return found
     span = (T.StructField(name, nullable(sequence)) for name in (names.START_AT, names.END_AT))
-    return T.StructType([*(each for each in found if each.name not in (names.START_AT, names.END_AT)), *span])
+    return T.StructType([*without_span(found, cdc), *span])
 
 
-def order_of(cdc: CdcSettings, columns: Sequence[str], *, snapshots: bool) -> ChangeOrder:
-    """The order of the changes of a flow with these settings, for a target with these columns."""
+def without_span(columns: T.StructType, cdc: CdcSettings) -> list[T.StructField]:
+    """The columns of a target but for those that say from when to when a version is valid: no change brings them."""
+    span = (names.START_AT, names.END_AT) if cdc.scd_type != 1 else ()
+    return [each for each in columns if each.name not in span]
+
+
+def own_columns(cdc: CdcSettings, order: ChangeOrder, sequence: T.DataType) -> list[T.StructField]:
+    """The columns of the table behind a target that the target does not have, or that its changes do not bring."""
+    own = [T.StructField(names.SEQUENCE, nullable(sequence))]
+    if cdc.scd_type != 1:
+        own += [T.StructField(name, nullable(sequence)) for name in (names.START_AT, names.END_AT)]
+    if order.partial:
+        own.append(T.StructField(names.PLACES, partial_changes.places_type(order, nullable(sequence))))
+    kinds = (T.StringType(), T.IntegerType(), T.LongType(), T.TimestampType(), T.IntegerType())
+    return [*own, *map(T.StructField, (*COORDINATES[:-1], order.epoch), kinds)]
+
+
+def with_tracked(order: ChangeOrder, cdc: CdcSettings, columns: Sequence[str]) -> ChangeOrder:
+    """The order, with the columns whose change makes a version, of a table with these columns behind a target.
+
+    Among them are those that no change brings any more: versions that differ there stay.
+    """
+    if cdc.scd_type == 1:
+        return order
+    own = {names.SEQUENCE, names.PLACES, names.START_AT, names.END_AT, *COORDINATES, order.epoch, *order.keys}
+    only = {name.lower() for name in cdc.track_history_columns}
+    never = {name.lower() for name in cdc.track_history_except_columns}
+    others = [name for name in columns if name not in own]
+    tracked = (name for name in others if (not only or name.lower() in only) and name.lower() not in never)
+    return replace(order, tracked=tuple(tracked))
+
+
+def order_of(cdc: CdcSettings, columns: Sequence[str], *, snapshots: bool, epoch: str = EPOCH) -> ChangeOrder:
+    """The order of the changes of a flow with these settings, for a target with these columns.
+
+    The columns whose change makes a version come ``with_tracked``.
+    """
     by_name = {name.lower(): name for name in columns}
     keys = tuple(by_name.get(name.lower(), name) for name in cdc.keys)
     others = [name for name in columns if name not in keys]
-    tracked = None
-    if cdc.scd_type != 1:
-        only = {name.lower() for name in cdc.track_history_columns}
-        never = {name.lower() for name in cdc.track_history_except_columns}
-        tracked = tuple(n for n in others if (not only or n.lower() in only) and n.lower() not in never)
     return ChangeOrder(
         keys=keys,
         sequence=names.SEQUENCE,
@@ -162,7 +186,7 @@ def order_of(cdc: CdcSettings, columns: Sequence[str], *, snapshots: bool) -> Ch
         offset=ROW,
         timestamp=TIME,
         epochs=True,
-        tracked=tracked,
+        epoch=epoch,
         truncates=truncates(cdc) or snapshots,
         unplaced=False,
         partial=partial_columns(cdc, others),

@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
-from rivermouth.engine.query.cdc_settings import payload
+from rivermouth.engine.query.cdc_settings import COORDINATES, payload
 from rivermouth.errors import (
     CdcColumnUnknown,
     DatasetSchemaInvalid,
@@ -20,11 +20,12 @@ from rivermouth.errors import (
 )
 from rivermouth.names import as_sql, did_you_mean
 from rivermouth.pipelines.sql.definitions.columns import columns_of
+from rivermouth.rows import reserved_names
 from rivermouth.schemas.column_types import is_padded, nullable_columns, without_padding
 from rivermouth.schemas.type_widening import takes, widens
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -220,6 +221,19 @@ def _fault(cdc: AutoCdc, types: Mapping[str, str]) -> tuple[str, str]:
     if listed is not None and types[listed.lower()] != "array<string>":
         detail = f"columns_to_update names {listed}, which is {types[listed.lower()]} and no array<string>"
         return detail, f"split it in the source, for example split({listed}, ',')"
+    unwanted = {*excepted, (listed or "").lower()}
+    return _fault_of_names(cdc, [name for name in types if (not chosen or name in chosen) and name not in unwanted])
+
+
+def _fault_of_names(cdc: AutoCdc, columns: Iterable[str]) -> tuple[str, str]:
+    """As ``_fault``, of the names of the target's columns."""
+    for name in columns:
+        owner = reserved_names.owner_of_change(name, COORDINATES, versions=cdc.scd_type != 1)
+        if owner is not None:
+            fix = f'except_column_list=["{name}"]'
+            if cdc.sequence_by is None or cdc.columns:
+                fix = f"leave {name} out in the source, or give it another name there"
+            return f"its changes have column {name}, and {owner} adds a column of that name", fix
     return "", ""
 
 

@@ -34,6 +34,7 @@ class ChangeOrder:
         offset: With its offset.
         timestamp: With its timestamp.
         epochs: Whether there is a column with its epoch.
+        epoch: That column.
         tracked: The columns whose change makes a new version of a key; None if every record does, or none.
         truncates: Whether a change may delete all rows that are older than it.
         unplaced: Whether a change may delete its key without a sequence.
@@ -64,11 +65,12 @@ class ChangeOrder:
     unknown: tuple[str, ...] = ()
     leaves: bool = False
     snapshots: bool = False
+    epoch: str = names.EPOCH_COLUMN
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that it goes by, but for keys and sequence."""
-        epoch = (names.EPOCH_COLUMN,) if self.epochs else ()
+        epoch = (self.epoch,) if self.epochs else ()
         return (*self.place, self.timestamp, *epoch)
 
     @property
@@ -86,7 +88,7 @@ class ChangeOrder:
         """SQL: what orders the rows of one partition: epoch and offset."""
         before = f"{frame}." if frame else ""
         offset = f"{before}{names.quoted(self.offset)}"
-        return f"struct(coalesce({before}{names.EPOCH_COLUMN}, 0), {offset})" if self.epochs else offset
+        return f"struct(coalesce({before}{self.epoch}, 0), {offset})" if self.epochs else offset
 
     def as_record(self, frame: str = "") -> str:
         """SQL of a struct that says which record a row was made of."""

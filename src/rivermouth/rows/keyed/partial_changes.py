@@ -29,7 +29,7 @@ def places_type(order: ChangeOrder, sequence: T.DataType) -> T.MapType:
         order.partition: T.IntegerType(),
         order.offset: T.LongType(),
         order.timestamp: T.TimestampType(),
-        names.EPOCH_COLUMN: T.IntegerType(),
+        order.epoch: T.IntegerType(),
     }
     place = T.StructType([T.StructField(name, nullable(kinds[name])) for name in place_fields(order)])
     return T.MapType(T.StringType(), place)
@@ -58,4 +58,4 @@ def with_places(rows: DataFrame, flow: Flow) -> DataFrame:
 def place_fields(order: ChangeOrder) -> list[str]:
     """The fields of a place: those that ``ChangeOrder`` compares, by the names that it knows."""
     sequence = [names.SEQUENCE] if order.sequence else []
-    return [*sequence, *order.place, order.timestamp, names.EPOCH_COLUMN]
+    return [*sequence, *order.place, order.timestamp, order.epoch]

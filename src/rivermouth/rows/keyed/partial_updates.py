@@ -267,7 +267,7 @@ def deletions(rows: DataFrame, entry: int, order: ChangeOrder) -> DataFrame:
 def sources(table: DataFrame, order: ChangeOrder) -> DataFrame:
     """``__topic``, ``__partition``, ``__offset`` and ``__epoch`` of the records whose values stand in newer rows."""
     place = F.explode(F.map_values(names.PLACES)).alias(_VALUE)
-    columns = zip((*names.IN_TABLE, names.EPOCH), (*order.place, names.EPOCH_COLUMN), strict=True)
+    columns = zip((*names.IN_TABLE, names.EPOCH), (*order.place, order.epoch), strict=True)
     found = (F.col(f"{_VALUE}.{names.quoted(column)}").alias(name) for name, column in columns)
     return table.select(place).select(*found)
 
@@ -281,8 +281,8 @@ def _facts(kind: str, order: ChangeOrder) -> Iterator[Column]:
 
 def _place(order: ChangeOrder, sequence: str | None) -> Column:
     """The place of a row or a change."""
-    epoch = F.coalesce(F.col(names.EPOCH_COLUMN), F.lit(0)) if order.epochs else F.lit(0)
-    told = {names.EPOCH_COLUMN: epoch, names.SEQUENCE: F.col(names.quoted(sequence or order.offset))}
+    epoch = F.coalesce(F.col(order.epoch), F.lit(0)) if order.epochs else F.lit(0)
+    told = {order.epoch: epoch, names.SEQUENCE: F.col(names.quoted(sequence or order.offset))}
     return F.struct(*(told.get(name, F.col(names.quoted(name))).alias(name) for name in place_fields(order)))
 
 

@@ -279,7 +279,8 @@ class Resolver:
         columns = self._columns_there(name, dataset) or declared_columns(dataset)
         if columns is None:
             raise SnapshotMissing(at=str(flow.at), flow=flow.name, dataset=self.workspace.names.shown(name))
-        span = [each for each in columns if each.name in {START_AT, END_AT}]
+        versions = flow.cdc is not None and flow.cdc.scd_type != 1
+        span = [each for each in columns if versions and each.name in {START_AT, END_AT}]
         if span:
             self._versions[flow.name] = span[0].dataType
         return nullable_columns(T.StructType([each for each in columns if each not in span]))
