@@ -518,6 +518,28 @@ CASES = {
             "  hint: write the same ignore_null_updates and columns_to_update in both flows"
         ),
     ),
+    "AUTO CDC flows whose versions begin elsewhere": (
+        CDC.replace("'ts')", "'ts', stored_as_scd_type=2)")
+        + (
+            "dp.create_auto_cdc_flow('t', 'changes', ['id'], 'ts', name='more', stored_as_scd_type=2, "
+            "track_history_except_column_list=['other'])\n"
+        ),
+        (
+            "[DEFINITION_INVALID] flow more: its versions do not begin where those of flow t at src/a.py:6 do; the "
+            "pipeline was not run\n"
+            "  at: src/a.py:7\n"
+            "  hint: write the same track_history_column_list or track_history_except_column_list in both flows"
+        ),
+    ),
+    "a change of AUTO CDC with a column that rivermouth adds": (
+        CDC.replace("'value id',", "'value id', 'value __Sequence',"),
+        (
+            "[DEFINITION_INVALID] flow t: its changes have column __sequence, and rivermouth adds a column of that "
+            "name; the pipeline was not run\n"
+            "  at: src/a.py:6\n"
+            '  hint: except_column_list=["__sequence"]'
+        ),
+    ),
     "what a null does, said twice": (
         CDC.replace("'ts')", "'ts', ignore_null_updates=True, ignore_null_updates_column_list=['other'])"),
         (

@@ -5,11 +5,16 @@ import json
 import shutil
 
 import pytest
+from pyspark.sql import types as T
 from tests.pipelines.conftest import refusal
 
+from rivermouth.engine.query import auto_cdc
+from rivermouth.engine.query.cdc_settings import change_of_target, target_properties
 from rivermouth.pipelines.session.snapshot_functions import follows
+from rivermouth.pipelines.spec import AutoCdc
 from rivermouth.pipelines.status import status
 from rivermouth.ports.delta.query_ledger import QueryLedger
+from rivermouth.rows.keyed.changes import faults_of_sequences
 
 TIME = dt.datetime
 CHANGES = """
@@ -32,7 +37,7 @@ CHANGED = (
     "[CDC_TARGET_CHANGED] dataset t: its table was written as SCD type {found}, and its flows say SCD type {wanted}; "
     "nothing was written to it\n"
     "  at: src/a.py:8\n"
-    "  hint: rivermouth run --full-refresh t, or write the keys and the SCD type of the table"
+    "  hint: rivermouth run --full-refresh t, or write the settings of the table"
 )
 
 
@@ -44,10 +49,12 @@ def define(folder, *changes):
     folder.write("src/a.py", text)
 
 
-def test_other_keys_and_another_scd_type_want_a_full_refresh(folder):
+def test_other_settings_want_a_full_refresh(folder, monkeypatch):
     define(folder)
     folder.feed("in/1.json", {"id": 1, "region": "a", "name": "x", "ts": 1})
-    assert folder.run()["t"].error is None
+    with monkeypatch.context() as earlier:  # a version in which no target could have a column kafka_epoch
+        earlier.setattr(auto_cdc, "_epoch_column", lambda *_: "kafka_epoch")
+        assert folder.run()["t"].error is None
     assert json.loads(folder.table("t").metadata().configuration["rivermouth.autoCdc.keys"]) == ["id"]
     version = folder.table("t").version()
     folder.feed("in/2.json", {"id": 1, "region": "b", "name": "y", "ts": 2})
@@ -62,6 +69,9 @@ def test_other_keys_and_another_scd_type_want_a_full_refresh(folder):
     define(folder, ('["id"], "ts"', '["ID"], "ts"'))
     assert folder.run()["t"].error is None
     assert folder.rows("default.t", "id, region, name") == [(1, "b", "y")]
+    define(folder, ("ts bigint", "ts bigint, kafka_epoch int"))
+    found, wanted = (f"1 {how} a column kafka_epoch of its changes" for how in ("without", "with"))
+    assert str(folder.run()["t"].error) == CHANGED.format(found=found, wanted=wanted).replace("py:8", "py:9")
 
     define(folder, IN_VERSIONS, BY_TWO_KEYS)
     assert folder.run(full_refresh=("t",))["t"].error is None
@@ -70,6 +80,113 @@ def test_other_keys_and_another_scd_type_want_a_full_refresh(folder):
     define(folder)
     found = "2 with keys id, region"
     assert refusal(folder.plan) == CHANGED.format(found=found, wanted="1 with key id")
+    in_versions = '["ts"], stored_as_scd_type=2, track_history_except_column_list=["name"])'
+    define(folder, (IN_VERSIONS[0], in_versions), BY_TWO_KEYS)
+    found, wanted = "2 with versions by all columns", "2 with versions by all columns but name"
+    assert refusal(folder.plan) == CHANGED.format(found=found, wanted=wanted)
+    by_name = (BY_TWO_KEYS[0], '["id", "region"], "length(name)"')
+    define(folder, IN_VERSIONS, by_name)
+    order = "2 with the changes of flow t in the order of"
+    assert refusal(folder.plan) == CHANGED.format(found=f"{order} ts", wanted=f"{order} length(name)")
+
+
+COLUMNS = T.StructType([T.StructField(name, T.LongType()) for name in ("id", "a", "b", "__START_AT", "__END_AT")])
+FIRST = {"f": "to_date(ts, 'mm')"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "sequences", "fits"),
+    [
+        ({"scd_type": 1}, FIRST, False),
+        ({}, {"F": "to_date( `TS`,'mm')", "g": "b"}, True),
+        ({}, {"f": "to_date(ts, 'MM')"}, False),
+        ({}, {"g": "b"}, True),
+        ({"track_history_columns": ("B", "a")}, FIRST, True),
+        ({"track_history_columns": ("a",)}, FIRST, False),
+        ({"track_history_except_columns": ("id",)}, FIRST, False),
+    ],
+)
+def test_a_target_takes_over_the_settings_of_its_first_definition(settings, sequences, fits):
+    def cdc(**others):
+        return AutoCdc(**{"keys": ("id",), "sequence_by": "ts", "scd_type": 2, **others})
+
+    told = target_properties(cdc(track_history_columns=("a", "b")), FIRST)
+    if "scd_type" not in settings and not settings:
+        settings = {"track_history_columns": ("a", "b")}
+    assert (change_of_target(COLUMNS, told, cdc(**settings), sequences) is None) == fits
+    # Of a table of an earlier version its columns alone say something.
+    assert (change_of_target(COLUMNS, {}, cdc(**settings), sequences) is None) == (settings.get("scd_type") != 1)
+    # A flow that is gone may come back.
+    later = target_properties(cdc(**settings), {"g": "b"}, told)
+    assert json.loads(later["rivermouth.autoCdc.sequenceBy"]) == {**FIRST, "g": "b"}
+
+
+GROWING = """
+from pyspark import pipelines as dp
+
+SCHEMA = "id bigint, m map<string, string>, amount int, addr string, kafka_epoch int, op string, ts bigint, n bigint"
+
+@dp.temporary_view
+def changes():
+    return spark.readStream.schema(SCHEMA).json("in")
+
+@dp.temporary_view
+def versions():
+    return spark.readStream.schema(SCHEMA).json("in").selectExpr("id", "ts __START_AT", "n __END_AT", "kafka_epoch")
+
+dp.create_streaming_table("t")
+dp.create_auto_cdc_flow("t", "changes", ["id"], "ts", apply_as_deletes="op = 'D'", stored_as_scd_type=2,
+                        except_column_list=["op", "ts", "n"])
+dp.create_streaming_table("newest")
+dp.create_auto_cdc_flow("newest", "versions", ["id"], "struct(__START_AT, __END_AT)")
+"""
+SEQUENCE_NULL = (
+    "[CDC_VALUE_NULL] flow newest: a part of sequence_by is null in 1 of the changes for newest; the batch was not "
+    "written\n"
+    "  at: src/a.py:18\n"
+    "  hint: leave such changes out in the source, or drop them by an expectation on newest"
+)
+
+
+def test_versions_keep_maps_wider_types_and_columns_that_no_change_brings_any_more(folder, spark):
+    folder.write("src/a.py", GROWING)
+    row = {"m": {"a": "1", "b": "2"}, "amount": 1, "addr": "x", "kafka_epoch": 7, "n": 1}
+    moved = {**row, "addr": "y"}
+    gone = {"id": 3, "op": "D", "ts": 2, "n": 1}
+    folder.feed("in/1.json", *({**row, "id": key, "ts": 1} for key in (1, 2, 3)), {**moved, "id": 2, "ts": 2}, gone)
+    assert [str(each.error) for each in folder.run().values()] == ["None", "None"]
+    newest = [(1, 1, 1, 7), (2, 2, 1, 7), (3, 2, 1, None)]
+    assert folder.rows("default.newest") == newest
+    # The address is no column of the target any more, and amounts are doubles.
+    folder.write("src/a.py", GROWING.replace("amount int", "amount double").replace('["op",', '["op", "addr",'))
+    same = {**row, "m": {"b": "2", "a": "1"}}
+    other = {**row, "m": {"a": "1"}, "amount": 2.5}
+    folder.feed("in/2.json", *({**same, "id": key, "ts": 3} for key in (2, 3)), {**other, "id": 3, "ts": 4})
+    folder.feed("in/3.json", {**same, "id": 3, "ts": 5}, {**same, "id": 3, "ts": 6})
+    assert [str(each.error) for each in folder.run().values()] == ["None", "None"]
+    assert folder.rows("default.newest") == [newest[0], (2, 3, 1, 7), (3, 6, 1, 7)]
+    both, one = {"a": "1", "b": "2"}, {"a": "1"}
+    found = spark.read.format("delta").load(str(folder.folder / "lake/default/t")).orderBy("id", "__START_AT")
+    found = found.select("id", "m", "amount", "addr", "kafka_epoch", "__START_AT", "__END_AT").collect()
+    assert [tuple(each) for each in found] == [
+        (1, both, 1.0, "x", 7, 1, None),
+        (2, both, 1.0, "x", 7, 1, 2),
+        (2, both, 1.0, "y", 7, 2, 3),
+        (2, both, 1.0, None, 7, 3, None),
+        (3, both, 1.0, "x", 7, 1, 2),
+        (3, both, 1.0, None, 7, 3, 4),
+        (3, one, 2.5, None, 7, 4, 5),
+        (3, both, 1.0, None, 7, 5, None),
+    ]
+    folder.feed("in/4.json", {**row, "id": 1, "ts": 9, "n": None})
+    assert str(folder.run(refresh=("newest",))["newest"].error) == SEQUENCE_NULL
+
+
+def test_what_is_wrong_with_a_sequence_is_said_by_its_type():
+    inner = T.StructType([T.StructField("c", T.FloatType()), T.StructField("d", T.LongType())])
+    nested = T.StructType([T.StructField("a", T.TimestampType()), T.StructField("b", inner)])
+    found = [faults_of_sequences(kind) for kind in (T.LongType(), T.DoubleType(), nested)]
+    assert found == ["null", "null or not a number", "null, not a number or not in the years 1 to 9999"]
 
 
 def test_rows_without_the_order_of_their_changes_are_not_changed(folder):

@@ -22,11 +22,11 @@ class CdcColumnUnknown(RivermouthError):
 
 
 class CdcTargetChanged(RivermouthError):
-    """The flows of an AUTO CDC target have other keys or another SCD type than its table was written with."""
+    """The flows of an AUTO CDC target have other settings than its table was written with."""
 
     code = "CDC_TARGET_CHANGED"
     what = "dataset {dataset}: its table was written as {found}, and its flows say {wanted}; nothing was written to it"
-    hint = "rivermouth run --full-refresh {dataset!q}, or write the keys and the SCD type of the table"
+    hint = "rivermouth run --full-refresh {dataset!q}, or write the settings of the table"
 
 
 class CdcOrderLost(RivermouthError):

@@ -288,7 +288,8 @@ def _check_cdc_flows(target: str, flows: Sequence[FlowNode]) -> None:
 
     Raises:
         DefinitionInvalid: A target of AUTO CDC has a flow of another kind, a second flow next to one of snapshots, or
-            flows that differ in keys, SCD type or what a null does; or a flow says twice what a null does.
+            flows that differ in keys, SCD type, tracked columns or what a null does; or a flow says twice what a null
+            does.
     """
     first = next((each for each in flows if each.cdc is not None), None)
     if first is None or first.cdc is None:
@@ -315,10 +316,19 @@ def _cdc_conflict(other: FlowNode, first: FlowNode, cdc: AutoCdc, target: str) -
         return f"its keys are not those of {of_first}: {keys}", f"write the keys {keys}"
     if other.cdc.scd_type != cdc.scd_type:
         return f"{of_first} keeps {target} as SCD type {cdc.scd_type}", f"write SCD type {cdc.scd_type}"
+    if _tracked(other.cdc) != _tracked(cdc):
+        detail = f"its versions do not begin where those of {of_first} do"
+        return detail, "write the same track_history_column_list or track_history_except_column_list in both flows"
     if _null_settings(other.cdc) != _null_settings(cdc):
         detail = f"a null in its changes does not do the same as in those of {of_first}"
         return detail, "write the same ignore_null_updates and columns_to_update in both flows"
     return "", ""
+
+
+def _tracked(cdc: AutoCdc) -> tuple[frozenset[str], ...]:
+    """The columns whose change makes a version, and those whose change makes none."""
+    listed = (cdc.track_history_columns, cdc.track_history_except_columns)
+    return tuple(map(_folded, listed)) if cdc.scd_type != 1 else ()
 
 
 def _null_settings(cdc: AutoCdc) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -83,33 +84,86 @@ class CdcSettings(Protocol):
 
 _KEYS: Final = "rivermouth.autoCdc.keys"
 """Table property of a target: its keys in lower case, as JSON."""
+_SCD_TYPE: Final = "rivermouth.autoCdc.scdType"
+_TRACKED: Final = "rivermouth.autoCdc.tracked"
+"""Of a target of SCD type 2: the columns whose change makes a version, in lower case, as JSON."""
+_SEQUENCES: Final = "rivermouth.autoCdc.sequenceBy"
+"""What orders the changes of each flow that wrote the target, by the flow's name in lower case, as JSON."""
 
 
-def target_properties(cdc: CdcSettings) -> dict[str, str]:
-    """The table properties that say how a target is written."""
-    return {_KEYS: json.dumps(sorted(key.lower() for key in cdc.keys))}
+def target_properties(
+    cdc: CdcSettings, sequences: Mapping[str, str], known: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """The table properties that say how a target is written.
+
+    Args:
+        cdc: The settings of its flows.
+        sequences: What orders the changes of each flow that has an order of its own, by the name of the flow.
+        known: The properties of its table: the order of a flow that is gone stays.
+    """
+    found = {_KEYS: json.dumps(sorted(key.lower() for key in cdc.keys)), _SCD_TYPE: str(cdc.scd_type)}
+    if cdc.scd_type != 1:
+        found[_TRACKED] = json.dumps(_tracked(cdc))
+    orders: dict[str, str] = json.loads((known or {}).get(_SEQUENCES, "{}"))
+    orders |= {flow.lower(): sequence for flow, sequence in sequences.items()}
+    if orders:
+        found[_SEQUENCES] = json.dumps(orders, sort_keys=True)
+    return found
 
 
-def change_of_target(columns: T.StructType, properties: Mapping[str, str], cdc: CdcSettings) -> tuple[str, str] | None:
+def change_of_target(
+    columns: T.StructType, properties: Mapping[str, str], cdc: CdcSettings, sequences: Mapping[str, str]
+) -> tuple[str, str] | None:
     """How a target was written, and how its flows would write it, as text; None where that is the same.
+
+    What the table of an earlier version does not say is not compared.
 
     Args:
         columns: Of its table.
         properties: Of its table.
         cdc: The settings of its flows.
+        sequences: As in ``target_properties``.
     """
-    scd_type = 2 if {names.START_AT, names.END_AT} <= set(columns.names) else 1
+    by_columns = 2 if {names.START_AT, names.END_AT} <= set(columns.names) else 1
+    scd_type = int(properties.get(_SCD_TYPE, by_columns))
     keys: list[str] = json.loads(properties.get(_KEYS, "[]"))
     wanted = sorted(key.lower() for key in cdc.keys)
-    if scd_type == cdc.scd_type and keys in ([], wanted):
-        return None
-    return _as_text(scd_type, keys), _as_text(cdc.scd_type, cdc.keys if keys else ())
+    if scd_type != cdc.scd_type or keys not in ([], wanted):
+        return _as_text(scd_type, keys), _as_text(cdc.scd_type, cdc.keys if keys else ())
+    tracked = _tracked(cdc)
+    before = json.loads(properties.get(_TRACKED, json.dumps(tracked)))
+    if scd_type != 1 and before != tracked:
+        return _versions_as_text(before), _versions_as_text(tracked)
+    orders: dict[str, str] = json.loads(properties.get(_SEQUENCES, "{}"))
+    for flow, sequence in sequences.items():
+        known = orders.get(flow.lower(), sequence)
+        if _folded_sql(known) != _folded_sql(sequence):
+            said = f"SCD type {scd_type} with the changes of flow {flow} in the order of"
+            return f"{said} {known}", f"{said} {sequence}"
+    return None
 
 
 def _as_text(scd_type: int, keys: Sequence[str]) -> str:
     if not keys:
         return f"SCD type {scd_type}"
     return f"SCD type {scd_type} with {'key' if len(keys) == 1 else 'keys'} {', '.join(keys)}"
+
+
+def _tracked(cdc: CdcSettings) -> dict[str, list[str]]:
+    """The columns whose change makes a version: ``only`` some, or all ``but`` some."""
+    listed = {"only": cdc.track_history_columns, "but": cdc.track_history_except_columns}
+    return {how: sorted(name.lower() for name in found) for how, found in listed.items() if found}
+
+
+def _versions_as_text(tracked: Mapping[str, Sequence[str]]) -> str:
+    only, but = (", ".join(tracked.get(how, ())) for how in ("only", "but"))
+    return f"SCD type 2 with versions by {only or 'all columns'}{f' but {but}' if but else ''}"
+
+
+def _folded_sql(text: str) -> str:
+    """An expression without blanks and backticks, and in lower case but for the texts in it."""
+    parts = re.split(r"('[^']*')", text)
+    return "".join(part if part.startswith("'") else re.sub(r"[\s`]", "", part).lower() for part in parts)
 
 
 def truncates(cdc: CdcSettings) -> bool:

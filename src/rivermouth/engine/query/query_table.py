@@ -46,6 +46,7 @@ class QueryTable:
         at: Where the dataset is defined.
         keyed: Whether its rows are changed by key.
         cdc: The settings of its AUTO CDC flows; None where it has none.
+        sequences: What orders the changes of each of them, by its name.
     """
 
     dataset: str
@@ -58,6 +59,7 @@ class QueryTable:
     at: str | None = None
     keyed: bool = False
     cdc: CdcSettings | None = None
+    sequences: Mapping[str, str] = field(default_factory=dict)
 
 
 def prepare(spark: SparkSession, files: LakeFiles, table: QueryTable) -> TableState:
@@ -98,7 +100,7 @@ def redefine(spark: SparkSession, table: QueryTable) -> None:
     _allow_layout(spark, table)
     delta_table.redefine(spark, table.location, _layout(table), metadata=_made_for(table))
     if table.cdc is not None:
-        delta_ddl.set_properties(spark, table.location, target_properties(table.cdc))
+        delta_ddl.set_properties(spark, table.location, target_properties(table.cdc, table.sequences))
 
 
 def prepare_layout(spark: SparkSession, table: QueryTable) -> NewLayout:
@@ -160,7 +162,7 @@ def _layout(table: QueryTable) -> delta_table.TableLayout:
 def _set_others(spark: SparkSession, state: TableState, table: QueryTable) -> bool:
     """Sets what else the definition says; whether there was something to set."""
     known = {"comment": state.comment, **{name.lower(): value for name, value in state.properties.items()}}
-    wanted = {**_said(table), **({"comment": table.comment} if table.comment else {})}
+    wanted = {**_said(table, state.properties), **({"comment": table.comment} if table.comment else {})}
     changed = {name: value for name, value in wanted.items() if known.get(name.lower()) != value}
     if changed:
         delta_ddl.set_properties(spark, table.location, changed)
@@ -177,9 +179,10 @@ def _properties(table: QueryTable) -> dict[str, str]:
     return {name: value for name, value in ours.items() if name.lower() not in mine} | _said(table)
 
 
-def _said(table: QueryTable) -> dict[str, str]:
-    """The properties that its definition says."""
-    return dict(table.properties) | (target_properties(table.cdc) if table.cdc is not None else {})
+def _said(table: QueryTable, known: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The properties that its definition says, of a table that has the properties ``known``."""
+    told = target_properties(table.cdc, table.sequences, known) if table.cdc is not None else {}
+    return dict(table.properties) | told
 
 
 def changes(state: TableState, table: QueryTable) -> tuple[list[StructField], list[StructField]]:
@@ -188,10 +191,12 @@ def changes(state: TableState, table: QueryTable) -> tuple[list[StructField], li
     Raises:
         TableSchemaChanged: A column has another type than the query brings, and Delta cannot widen it.
         TablePartitionsChanged: It is partitioned by other columns.
-        CdcTargetChanged: Its AUTO CDC flows have other keys or another SCD type than it was written with.
+        CdcTargetChanged: Its AUTO CDC flows have other settings than it was written with.
     """
-    if table.cdc is not None and (change := change_of_target(state.columns, state.properties, table.cdc)) is not None:
-        raise CdcTargetChanged(at=table.at, dataset=table.dataset, found=change[0], wanted=change[1])
+    if table.cdc is not None:
+        change = change_of_target(state.columns, state.properties, table.cdc, table.sequences)
+        if change is not None:
+            raise CdcTargetChanged(at=table.at, dataset=table.dataset, found=change[0], wanted=change[1])
     if [each.lower() for each in state.partition_by] != [each.lower() for each in table.partition_by]:
         raise TablePartitionsChanged(
             at=table.at,

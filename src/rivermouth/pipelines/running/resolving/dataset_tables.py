@@ -197,7 +197,7 @@ class DatasetTables:
     def table_of(self, node: Node) -> QueryTable:
         """How the table of a node is made."""
         dataset: Any = node.dataset
-        cdc = next((each.cdc for each in node.flows if each.cdc is not None), None)
+        cdc = {each.name: each.cdc for each in node.flows if each.cdc is not None}
         return QueryTable(
             dataset=self._workspace.names.shown(node.name),
             location=node.location or "",
@@ -207,6 +207,7 @@ class DatasetTables:
             properties=stored(dataset.properties),
             comment=dataset.comment,
             at=str(dataset.at),
-            keyed=cdc is not None,
-            cdc=cdc,
+            keyed=bool(cdc),
+            cdc=next(iter(cdc.values()), None),
+            sequences={name: each.sequence_by for name, each in cdc.items() if each.sequence_by is not None},
         )
