@@ -199,7 +199,7 @@ class FlowKindChanged(RivermouthError):
 
     code = "FLOW_KIND_CHANGED"
     what = "flow {flow}: its ledger entries are of {before}, and it reads {now}; the flow was not started"
-    hint = "rivermouth run --full-refresh {dataset}, or give the flow another name"
+    hint = "rivermouth run --full-refresh {dataset!q}, or give the flow another name"
 
 
 class SourceCleared(RivermouthError):

@@ -221,7 +221,7 @@ class Planner:
     def _is_anew(self) -> bool:
         """Whether what is kept below the pipeline's state does not count: the update clears the dataset."""
         site = self.site
-        return site.dataset in site.schemas.anew and not (self.options.schema_location and site.keeps_where_said)
+        return site.dataset in site.schemas.anew and (site.in_test or not self.options.schema_location)
 
     def _before(self, place: KeptSchema, files: list[listing.File]) -> Kept | None:
         # Without files there is nothing else to infer from.
