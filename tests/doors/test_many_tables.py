@@ -224,7 +224,8 @@ def test_a_topic_that_appears_while_the_flow_follows_is_read_from_its_beginning(
     first, later = f"{prefix}.first", f"{prefix}.later"
     heard, outcomes, stop = [], [], managed_session.Stop()
     hooks = managed_session.RunHooks(listener=heard.append, stop=stop)
-    project = shop(start="latest")
+    # A flow of its own would wait for a topic that is gone.
+    project = shop(start="latest", edit=lambda text: text + "    on_data_loss: record\n")
     run = threading.Thread(
         target=lambda: outcomes.extend(run_flows.run(project, follow=True, hooks=hooks)), daemon=True
     )
