@@ -1,8 +1,6 @@
 """A flow and the pipeline that it was converted to, over the same topic: equal rows; and Python read back as flows."""
 
-import inspect
 import json
-import re
 
 import pytest
 import yaml
@@ -15,7 +13,7 @@ from rivermouth.errors import TableOfFlow
 from rivermouth.pipelines import commands
 from rivermouth.pipelines.convert.conversions import to_flows
 from rivermouth.pipelines.convert.load import read
-from rivermouth.pipelines.convert.python_columns import Unread, function
+from rivermouth.pipelines.convert.python_columns import function
 from rivermouth.pipelines.running.plan import plan
 from rivermouth.pipelines.selection import Selection
 from rivermouth.project.file.dump import flow_body
@@ -236,83 +234,58 @@ def test_a_flow_and_its_pipeline_make_equal_tables(spark, tmp_path, monkeypatch,
         assert flows[name] == own[name], name
 
 
-_TYPES = {
-    "s": "string",
-    "i": "int",
-    "d": "double",
-    "ts": "timestamp",
-    "dt": "date",
-    "bin": "binary",
-    "arr": "array<string>",
-    "m": "map<string, string>",
-    "v": "variant",
-}
-_FIRST = [(one, one) for one in _TYPES] + [(one, "s") for one in ("ts", "arr", "m")] + [("dt", "i"), ("arr", "i")]
-_APART = (
-    *("rand", "randn", "randstr", "shuffle", "uniform", "uuid"),  # by chance
-    *("make_interval", "make_dt_interval", "try_make_interval"),  # zeros of another type
-    *("udf", "col", "column", "lit", "expr", "window"),  # no functions of columns
+_COLUMNS = (
+    "s string, t string, i int, d double, ts timestamp, dt date, bin binary, arr array<string>, m map<string, int>"
 )
-_OTHER_WORDS = {"log": "ln", "pow": "POWER", "power": "POWER", "mean": "avg"}
-"""What PySpark calls a function that has the same values by its own name."""
+_CALLS = {
+    "": "current_date current_timestamp",
+    "s": "upper lower trim ltrim rtrim length reverse initcap base64 md5 sha1 to_date to_timestamp hex unix_timestamp",
+    "s t": "trim ltrim rtrim nvl coalesce nullif ifnull contains startswith concat levenshtein greatest create_map",
+    "s 'x'": "split instr to_date to_timestamp date_format get_json_object unix_timestamp decode encode",
+    "'x' s": "date_trunc locate",
+    "'x' s t": "concat_ws format_string",
+    "s 'x' t": "regexp_replace",
+    "s 'x' 'y'": "translate regexp_replace",
+    "s 'x' 2": "substring_index regexp_extract split",
+    "s 2": "repeat pow",
+    "s 2 3": "substring conv",
+    "s 5 'x'": "lpad rpad",
+    "i": "hash xxhash64 bin negative isnull isnotnull",
+    "i 2": "round bround pow pmod hypot shiftleft",
+    "d": "abs ceil floor sqrt exp ln signum isnan",
+    "ts": "year month dayofmonth dayofweek hour minute second quarter last_day unix_timestamp to_date",
+    "ts 'x'": "date_format from_utc_timestamp to_utc_timestamp trunc",
+    "dt 2": "date_add date_sub add_months",
+    "dt ts": "datediff months_between",
+    "s 256": "sha2",
+    "arr": "size array_distinct array_sort array_max sort_array cardinality",
+    "arr 'x'": "array_contains array_position array_remove array_join array_append",
+    "arr 1": "element_at get",
+    "arr 1 2": "slice",
+    "m": "map_keys map_values map_entries size",
+    "m 'x'": "map_contains_key element_at",
+    "s i": "struct array",
+    "bin": "length hex",
+}
+_SAME_VALUES = {"pow": "POWER"}
+"""What PySpark calls a function in a plan that has the same values by its own name."""
 
 
-def _calls(function, columns):
-    """Arguments of a function: those that it needs, then one more each, with a value for each kind that it takes."""
-    parameters = [*inspect.signature(function).parameters.values()]
-    needed = sum(each.default is each.empty for each in parameters)
-    for count in range(needed, len(parameters) + 1):
-        rest, found = iter(columns), []
-        for each in parameters[:count]:
-            kind = str(each.annotation)
-            if "ColumnOrName" in kind:
-                found.append(next(rest))
-            elif re.search(r"\bstr\b|Any", kind) and "Mapping" not in kind:
-                found.append("yyyy")
-            elif re.search(r"\bint\b|float", kind):
-                found.append(2)
-            elif "bool" in kind:
-                found.append(True)
-            else:
-                return
-        yield found
-
-
-def _plan(frame):
-    return re.sub(r"#\d+L?", "", frame._jdf.queryExecution().analyzed().toString())
-
-
-@pytest.mark.long
 def test_functions_of_pyspark_mean_the_same_in_sql(spark):
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
     from pyspark.sql import functions
 
-    frame = spark.createDataFrame([], ", ".join(f"{n}{k} {t}" for k in ("", "2", "3") for n, t in _TYPES.items()))
-    same, other = set(), {}
-    for name in functions.__all__:
-        called = getattr(functions, name)
-        is_read = inspect.isfunction(called) and name not in _APART
-        for one, two in _FIRST if is_read else ():
-            columns = [one, two if two != one else f"{one}2", *(f"{each}3" for each in (one, two))]
-            for arguments in _calls(called, columns * 3):
-                try:
-                    sql = function(called, arguments, {}).text
-                    wanted = _plan(frame.select(called(*arguments).alias("x")))
-                except (PySparkException, Py4JError, Unread, TypeError, ValueError):
-                    continue
-                try:
-                    found = _plan(frame.selectExpr(f"{sql} AS x"))
-                except PySparkException as error:
-                    found = str(error.getCondition())
-                if found != wanted and _OTHER_WORDS.get(name, "?") not in wanted:
-                    other[name] = (sql, wanted, found)
-                same.add(name)
-            if name in same:
-                break
-    assert other == {}
-    assert len(same) > 350
-    assert {"trim", "nvl", "concat_ws", "date_trunc", "to_timestamp", "array_contains", "lpad", "instr"} <= same
+    frame = spark.createDataFrame([], _COLUMNS)
+    calls = []
+    for arguments, names in _CALLS.items():
+        given = [int(each) if each.isdecimal() else each.strip("'") for each in arguments.split()]
+        calls += [(getattr(functions, name), given) for name in names.split()]
+    pairs = [(called(*given).alias("x"), f"{function(called, given, {}).text} AS x") for called, given in calls]
+    wanted = frame.select(*(column for column, _ in pairs))._jdf.queryExecution().analyzed().expressions()
+    found = frame.selectExpr(*(text for _, text in pairs))._jdf.queryExecution().analyzed().expressions()
+    for i, (called, _) in enumerate(calls):
+        text = wanted.apply(i).sql()
+        other = _SAME_VALUES.get(called.__name__)
+        assert found.apply(i).sql() == (text if other is None else text.replace(other, called.__name__)), pairs[i][1]
 
 
 def test_python_that_people_write_is_read(folder):
