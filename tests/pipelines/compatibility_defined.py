@@ -587,7 +587,7 @@ REFUSED: tuple[Item, ...] = (
         "D",
         "`AUTO CDC ... FROM SNAPSHOT`",
         "CREATE STREAMING TABLE t;\nCREATE FLOW f AS AUTO CDC INTO t FROM SNAPSHOT s KEYS (id)",
-        _not_supported("FROM SNAPSHOT", "2:40", "define it in Python: dp.create_auto_cdc_from_snapshot_flow(...)"),
+        _not_supported("FROM SNAPSHOT", "2:39", "define it in Python: dp.create_auto_cdc_from_snapshot_flow(...)"),
         verdict="refused",
     ),
     _sql(
