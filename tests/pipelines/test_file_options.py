@@ -119,6 +119,32 @@ def test_the_format_of_files_by_their_names(names, kind):
     assert format_of(names) == kind
 
 
+def test_options_that_change_nothing_are_taken():
+    """Those about notifications, with a note, and those that are not honoured with the value that is done anyway."""
+    of_notifications = ("resourceTag.team", "awsAccessKey", "awsSecretKey", "client")
+    told = dict.fromkeys((f"cloudFiles.{name}" for name in of_notifications), "x")
+    told["cloudFiles.restrictNotificationSetupToSameAWSAccountId"] = "true"
+    given = {"format": "json", **told, "recursiveFileLookup": "false"}
+    options(given)
+    notes = sorted(note.lower() for note in notes_of(given))
+    assert notes == sorted(
+        [
+            *(f"option {name[11:].lower()} has no effect here: the source's folders are listed" for name in told),
+            "option recursivefilelookup has no effect here: all folders below the path are read",
+        ]
+    )
+    assert notes_of({"format": "json", "recursiveFileLookup": "true"}) == ()
+    for more in (
+        {"format": "json", "allowUnquotedFieldNames": "false", "allowComments": "False", "inferTimestamp": "false"},
+        {"format": "csv", "skipRows": "0", "preferDate": "true", "locale": "en-US", "nanValue": "NaN"},
+        {"format": "avro", "positionalFieldMatching": "false", "avroSchemaEvolutionMode": "none"},
+    ):
+        assert options(more).reader.keys() <= {"header"}
+    parser = options({"format": "csv", "parserCaseSensitive": "false"})
+    assert (parser.exact_case, dict(parser.reader)) == (False, {"header": "true"})
+    assert options({"format": "csv", "parserCaseSensitive": "false", "readerCaseSensitive": "true"}).exact_case
+
+
 def test_the_texts_of_refused_options():
     assert refusal({"format": "json", "cloudFiles.inferColumnType": "true"}) == (
         "[FILE_OPTION_UNKNOWN] json files have no option cloudFiles.inferColumnType; nothing was read\n"
@@ -146,6 +172,11 @@ def test_limits_and_times_as_spark_takes_them():
         "20260131T120000Z": "2026-01-31T12:00:00+00:00",
         "2026-01-31": "2026-01-31T00:00:00",
         "2026-W05-6 12:00:00,5+01": "2026-01-31T12:00:00.500000+01:00",
+        "2021-01-01 00:00:00.000000 UTC+0": "2021-01-01T00:00:00+00:00",
+        " 2021-1-1 1:2:3.5 GMT-03:30 ": "2021-01-01T01:02:03.500000-03:30",
+        "2021-07-01T00:00:00 Europe/Berlin": "2021-07-01T00:00:00+02:00",
+        "2021-01-01 00:00:00 -3": "2021-01-01T00:00:00-03:00",
+        "2021-01-01 00:00:00UT": "2021-01-01T00:00:00+00:00",
     }
     for name in ("modifiedAfter", "modifiedBefore"):
         read = [options({"format": "json", name: text}) for text in times]
@@ -202,7 +233,12 @@ def test_limits_and_cleaning_that_spark_does_not_have_are_named():
         ({"format": "json", "maxFilesPerTrigger": "0"}, FileOptionInvalid, "whole number above 0"),
         ({"format": "json", "maxBytesPerTrigger": "much"}, FileOptionInvalid, "10g"),
         ({"format": "json", "maxBytesPerTrigger": "0 kb"}, FileOptionInvalid, "10g"),
-        ({"format": "json", "modifiedAfter": "yesterday"}, FileOptionInvalid, "ISO 8601"),
+        *(
+            ({"format": "json", "modifiedAfter": text}, FileOptionInvalid, "ISO 8601")
+            for text in ("yesterday", "2021-01-01 No/Where", "2021-01-01T00:00:00+19:00", "2021-01-01 UTC+30")
+        ),
+        ({"format": "avro", "recursiveFieldMaxDepth": "16"}, FileOptionInvalid, "from -1 to 15"),
+        ({"format": "csv", "skipRows": "1"}, FileOptionRefused, "without it"),
         ({"format": "json", "includeExistingFiles": "yes"}, FileOptionInvalid, "neither true nor false"),
         (
             {

@@ -45,8 +45,11 @@ OURS: Final = (
 """Options that we read, of all formats."""
 
 PASSED_BY: Final = (
+    "awsAccessKey",
+    "awsSecretKey",
     "backfillInterval",
     "cleanSource.waitForCompletion",
+    "client",
     "clientEmail",
     "clientId",
     "clientSecret",
@@ -63,7 +66,8 @@ PASSED_BY: Final = (
     "queueUrl",
     "region",
     "resourceGroup",
-    "resourceTags",
+    "resourceTag",
+    "restrictNotificationSetupToSameAWSAccountId",
     "roleArn",
     "roleExternalId",
     "roleSessionName",
@@ -78,6 +82,9 @@ PASSED_BY: Final = (
     "validateOptions",
 )
 """Options about how Databricks learns of files: here folders are always listed, so that they change nothing."""
+
+TAGS: Final = "resourcetag."
+"""The start of further such options, in lower case; a name that the user chooses follows."""
 
 OF_TABLES: Final = ("ignoreChanges", "ignoreDeletes", "readChangeData", "readChangeFeed", "skipChangeCommits")
 """Options of readers of Delta tables. Generated code sets them for all of its sources."""
@@ -106,6 +113,7 @@ OF_FORMAT: Final[Mapping[str, tuple[str, ...]]] = {
         "mergeSchema",
         "multiLine",
         "nullValue",
+        "parserCaseSensitive",
         "quote",
         "sep",
         "unescapedQuoteHandling",
@@ -186,3 +194,18 @@ REFUSED: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
     "xml": (("singleVariantColumn", "wildcardColName"), "columns are found by the names of elements"),
 }
 """By format: options of its own that are not honoured, and why."""
+
+AS_READ: Final[Mapping[str, str]] = {
+    **{name.lower(): "false" for name in REFUSED["json"][0] if name.startswith("allow")},
+    "avroschemaevolutionmode": "none",
+    "enablestableidentifiersforuniontype": "false",
+    "infertimestamp": "false",
+    "locale": "en-us",
+    "nanvalue": "nan",
+    "negativeinf": "-inf",
+    "positionalfieldmatching": "false",
+    "positiveinf": "inf",
+    "preferdate": "true",
+    "skiprows": "0",
+}
+"""Options that are not honoured, in lower case, with the value that asks for what is done anyway."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
 from typing import Final, Literal, cast
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from rivermouth.errors import FileOptionInvalid, FileOptionRefused, FileOptionUnknown
 from rivermouth.names import did_you_mean
@@ -23,6 +24,14 @@ _EVOLUTION: Final = ("addNewColumns", "rescue", "failOnNewColumns", "none")
 _MODES: Final = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
 _NO_TIME: Final = re.compile(r"\s*(?:interval\s+)?0+(?:\.0+)?\s*[a-z]*\s*", re.IGNORECASE)
 _BYTES: Final = re.compile(r"([0-9]+)\s*([kmgtp]?)b?", re.IGNORECASE)
+_SHIFT: Final = "[+-][0-9]{1,2}(?::?[0-9]{2})?"
+_OFFSET: Final = re.compile(r"([+-])([0-9]{1,2}):?([0-9]{2})?")
+_ZONED: Final = re.compile(
+    rf"(?P<local>.*?[0-9.])(?:\s*(?:Z|UTC?|GMT)(?P<of_utc>{_SHIFT})?|\s+(?P<plain>{_SHIFT})"
+    r"|\s*(?P<region>[A-Za-z_]+/[\w+/-]+))"
+)
+_LONE_DIGIT: Final = re.compile(r"(?<![0-9.,])([0-9])(?![0-9])")
+_MOST_OFFSET: Final = timedelta(hours=18)
 _MOST_FILES: Final = 2**31 - 1
 _MOST_BYTES: Final = 2**63 - 1
 _UNITS: Final = {unit: 1 << (10 * place) for place, unit in enumerate(("", "k", "m", "g", "t", "p"))}
@@ -134,7 +143,8 @@ def parse(options: Mapping[str, str], *, has_schema: bool, infers_types: bool, a
         partitions=_partitions(read),
         modified_after=read.time("modifiedAfter"),
         modified_before=read.time("modifiedBefore"),
-        exact_case=read.flag("readerCaseSensitive", default=True),
+        # The second is the older name of the first, for CSV alone.
+        exact_case=read.flag("readerCaseSensitive", default=read.flag("parserCaseSensitive", default=True)),
         clean=_clean(read),
         skips={
             name: str(read.flag(name, default=False)).lower()
@@ -143,6 +153,37 @@ def parse(options: Mapping[str, str], *, has_schema: bool, infers_types: bool, a
         },
         reader=_reader(read, has_schema=has_schema),
     )
+
+
+def time_of(text: str) -> datetime:
+    """A time in ISO 8601, or as Spark casts it: with parts of one digit, or with a zone behind it.
+
+    Raises:
+        ValueError: The text is none.
+    """
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        found = _zoned(text)
+    if abs(found.utcoffset() or timedelta()) > _MOST_OFFSET:
+        raise ValueError(text)
+    return found
+
+
+def _zoned(text: str) -> datetime:
+    """A time such as ``2021-01-01 00:00:00 UTC+1``, or with the name of a region."""
+    zoned = _ZONED.fullmatch(text)
+    found = datetime.fromisoformat(_LONE_DIGIT.sub(r"0\1", text if zoned is None else zoned["local"]))
+    if zoned is None:
+        return found
+    if zoned["region"] is not None:
+        try:
+            return found.replace(tzinfo=ZoneInfo(zoned["region"]))
+        except ZoneInfoNotFoundError:
+            raise ValueError(text) from None
+    sign, hours, minutes = _OFFSET.findall(zoned["of_utc"] or zoned["plain"] or "+0")[0]
+    shift = timedelta(hours=int(hours), minutes=int(minutes or 0))
+    return found.replace(tzinfo=timezone(-shift if sign == "-" else shift))
 
 
 def by_name(options: Mapping[str, str]) -> dict[str, str]:
@@ -166,6 +207,9 @@ def notes_of(options: Mapping[str, str]) -> tuple[str, ...]:
         **dict.fromkeys(known.PASSED_BY, "the source's folders are listed"),
         **dict.fromkeys(known.OF_TABLES, "it is for Delta tables"),
     }
+    why |= {name: "the source's folders are listed" for name in given if name.startswith(known.TAGS)}
+    if given.get("recursivefilelookup", "true").strip().lower() == "false":
+        why["recursiveFileLookup"] = "all folders below the path are read"
     if given.get("cleansource", "OFF").upper() != "OFF" and _waits(given.get("cleansource.retentionduration")):
         why["cleanSource"] = "files are cleaned only where cleanSource.retentionDuration is '0 seconds'"
     if "maxfilespertrigger" in given:
@@ -257,10 +301,12 @@ def _reader(read: _Given, *, has_schema: bool) -> Mapping[str, str]:
     found = {}
     for name in known.OF_FORMAT[read.format]:
         text = read.text(name)
-        if text is not None:
+        if text is not None and name != "parserCaseSensitive":
             found[name] = text
     if read.format == "csv" and not has_schema:
         found.setdefault("header", "true")
+    if not re.fullmatch("-1|[0-9]|1[0-5]", found.get("recursiveFieldMaxDepth", "0")):
+        raise read.invalid("recursiveFieldMaxDepth", "it is not a whole number from -1 to 15", "for example: 3")
     if read.format == "xml" and "rowTag" not in found:
         raise read.invalid("rowTag", "XML files need it", "set it to the name of the element that is a row")
     return found
@@ -303,7 +349,7 @@ class _Given:
         if text is None:
             return None
         try:
-            return datetime.fromisoformat(text.strip()).isoformat()
+            return time_of(text.strip()).isoformat()
         except ValueError:
             raise self.invalid(name, "it is not a time in ISO 8601", "for example: 2026-01-31T12:00:00Z") from None
 
@@ -323,8 +369,10 @@ class _Given:
             if is_utf8:
                 continue
             if name in {each.lower() for each in refused}:
+                if self.values[name].strip().lower() == known.AS_READ.get(name):
+                    continue
                 raise self.refused(written[name], why, "leave it out")
-            if name not in names:
+            if name not in names and not name.startswith(known.TAGS):
                 near = did_you_mean(written[name], honoured)
                 raise FileOptionUnknown(at=self.at, format=self.format, option=written[name], near=near)
         if "badrecordspath" in self.values:
