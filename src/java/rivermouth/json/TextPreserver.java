@@ -14,6 +14,7 @@ import com.fasterxml.jackson.core.JsonFactoryBuilder;
 import com.fasterxml.jackson.core.JsonGenerator;
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
+import com.fasterxml.jackson.core.StreamReadConstraints;
 import com.fasterxml.jackson.core.io.JsonStringEncoder;
 
 import org.apache.spark.sql.Column;
@@ -40,8 +41,11 @@ import rivermouth.internals.plan.Calls;
  */
 public final class TextPreserver implements Serializable {
     private static final long serialVersionUID = 1;
-    static final JsonFactory FACTORY =
-            new JsonFactoryBuilder().disable(JsonFactory.Feature.CHARSET_DETECTION).build();
+    /** Takes strings that are as long as those that Spark's parser takes, or longer. */
+    static final JsonFactory FACTORY = new JsonFactoryBuilder()
+            .disable(JsonFactory.Feature.CHARSET_DETECTION)
+            .streamReadConstraints(StreamReadConstraints.builder().maxStringLength(Integer.MAX_VALUE).build())
+            .build();
 
     private static final byte[] NO_NUMBER = "{}".getBytes(StandardCharsets.US_ASCII);
 

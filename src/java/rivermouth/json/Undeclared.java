@@ -13,7 +13,6 @@ import java.util.Map;
 import java.util.Set;
 
 import com.fasterxml.jackson.core.JsonFactory;
-import com.fasterxml.jackson.core.JsonFactoryBuilder;
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
 import com.fasterxml.jackson.core.io.JsonStringEncoder;
@@ -35,8 +34,7 @@ import rivermouth.internals.plan.Calls;
 public final class Undeclared implements Serializable {
     private static final long serialVersionUID = 1;
     /** Takes no other encoding for JSON: in UTF-16 a value would be none that Spark's parser reads, and has no bytes. */
-    private static final JsonFactory FACTORY =
-            new JsonFactoryBuilder().disable(JsonFactory.Feature.CHARSET_DETECTION).build();
+    private static final JsonFactory FACTORY = TextPreserver.FACTORY;
     private static final byte[] NULL = "null".getBytes(StandardCharsets.US_ASCII);
 
     private final String tree;

@@ -9,6 +9,7 @@ import java.util.Map;
 import com.fasterxml.jackson.core.JsonFactory;
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
+import com.fasterxml.jackson.core.StreamReadConstraints;
 import com.fasterxml.jackson.core.io.JsonStringEncoder;
 
 import org.apache.spark.sql.Column;
@@ -21,7 +22,15 @@ import rivermouth.internals.plan.Calls;
 /** The text of the rescued data column: a JSON object of the rescued fields, nested as in their document, and the file. */
 public final class Rescued implements Serializable {
     private static final long serialVersionUID = 1;
-    private static final JsonFactory FACTORY = new JsonFactory();
+    /** Without limits: what is read here was JSON before, or is the text of a whole file. */
+    private static final JsonFactory FACTORY = JsonFactory.builder()
+            .streamReadConstraints(StreamReadConstraints.builder()
+                    .maxStringLength(Integer.MAX_VALUE)
+                    .maxNameLength(Integer.MAX_VALUE)
+                    .maxNumberLength(Integer.MAX_VALUE)
+                    .maxNestingDepth(Integer.MAX_VALUE)
+                    .build())
+            .build();
     private static final String FILE = "_file_path";
 
     /**
