@@ -35,6 +35,7 @@ _SAMPLE_SIZE: Final = "spark.databricks.cloudfiles.schemainference.samplesize"
 _CORRUPT: Final = "__corrupt"
 _AS_IS: Final = {"__globPaths__": "false"}
 """Spark's own option for paths that are those of files, whatever signs they have."""
+_NO_AVRO: Final = "No Avro files found"
 _LONG_WHOLE: Final = T.DecimalType(38, 0)
 _CANDIDATES: Final[tuple[T.DataType, ...]] = (
     T.IntegerType(),
@@ -85,23 +86,38 @@ def _shape(
 ) -> T.StructType:
     match options.format:
         case "avro":
-            shape = T.StructType()
-            for each in files:
-                shape = schemas.united(
-                    shape, DataFrameReader(spark).format("avro").options(**_AS_IS).load(each.location).schema
-                )
-            return shape
+            return _avro(spark, files, options)
         case "orc" | "parquet":
-            read = DataFrameReader(spark).format(options.format).options(**{**options.reader, "mergeSchema": "true"})
+            given = {**options.skips, **options.reader, "mergeSchema": "true", "recursiveFileLookup": "true"}
             glob = {} if options.glob is None else {"pathGlobFilter": options.glob}
-            return read.options(recursiveFileLookup="true", **glob).load(visible(path)).schema
+            return DataFrameReader(spark).format(options.format).options(**given, **glob).load(visible(path)).schema
         case "csv":
             return _csv(spark, newest, options)
         case kind if kind in FIXED:
-            return DataFrameReader(spark).format(kind).options(**_AS_IS).load(newest[-1]).schema
-    reader = {**_AS_IS, **options.reader, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
-    shape = DataFrameReader(spark).format(options.format).options(**reader).load(list(newest)).schema
-    return _one_spelling(schemas.without(shape, [_CORRUPT]))
+            return DataFrameReader(spark).format(kind).options(**_AS_IS, **options.skips).load(newest[-1]).schema
+    if options.format == "json":
+        # Fields of JSON are found by their exact names, and Spark refuses two spellings of one where it is not told so.
+        spark = sessions.cloned(spark)
+        spark.conf.set("spark.sql.caseSensitive", "true")
+    given = {**_AS_IS, **options.skips, **options.reader, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+    shape = DataFrameReader(spark).format(options.format).options(**given).load(list(newest)).schema
+    return schemas.one_spelling(schemas.without(shape, [_CORRUPT]))
+
+
+def _avro(spark: SparkSession, files: Sequence[File], options: FileOptions) -> T.StructType:
+    read = DataFrameReader(spark).format("avro").options(**{**_AS_IS, **options.skips, **options.reader})
+    shape, skipped = T.StructType(), None
+    for each in files:
+        try:
+            shape = schemas.united(shape, read.load(each.location).schema)
+        except jvm_classes.JAVA_ERRORS as error:
+            # Spark's words for one file that it cannot read, where ignoreCorruptFiles is true.
+            if _NO_AVRO not in str(error) or options.skips.get("ignoreCorruptFiles") != "true":
+                raise
+            skipped = error
+    if skipped is not None and not shape.fields:
+        raise skipped
+    return shape
 
 
 def sampled(spark: SparkSession, files: Sequence[File]) -> Sequence[File]:
@@ -125,13 +141,8 @@ def sampled(spark: SparkSession, files: Sequence[File]) -> Sequence[File]:
     return files[-taken:]
 
 
-def _one_spelling(shape: T.StructType) -> T.StructType:
-    """The fields without those that differ from one before in nothing but case: they are rescued."""
-    return schemas.united(T.StructType(), shape)
-
-
 def _csv(spark: SparkSession, files: Sequence[str], options: FileOptions) -> T.StructType:
-    texts = DataFrameReader(spark).format("text").options(**_AS_IS, wholetext="true").load(list(files))
+    texts = DataFrameReader(spark).format("text").options(**_AS_IS, **options.skips, wholetext="true").load(list(files))
     values = texts.selectExpr(f"CAST(value AS BINARY) AS {names.VALUE}", "_metadata.file_path AS __file")
     header = csv_rows.reader(spark, options, [], named=True).header(names.VALUE)
     found = values.select("__file", ClassicColumn(header).alias("header")).collect()
@@ -149,7 +160,8 @@ def _csv_types(texts: DataFrame, shape: T.StructType, options: FileOptions) -> T
     for place in range(len(shape.fields)):
         text = f"__row.texts[{place}]"
         for number, kind in enumerate(_CANDIDATES):
-            looks = _LOOKS_LIKE.get(kind, "true").format(text=text)
+            is_told = isinstance(kind, T.TimestampType) and "timestampFormat" in options.reader
+            looks = "true" if is_told else _LOOKS_LIKE.get(kind, "true").format(text=text)
             fits = f"({csv_rows.of_text(text, kind, options)}) IS NOT NULL AND {looks}"
             counts.append(F.expr(f"count_if({text} IS NOT NULL AND NOT ({fits}))").alias(f"m{place}_{number}"))
         counts.append(F.expr(f"count({text})").alias(f"n{place}"))
@@ -162,7 +174,7 @@ def _csv_types(texts: DataFrame, shape: T.StructType, options: FileOptions) -> T
 
 
 def partition_types(values: Sequence[dict[str, str | None]], columns: Sequence[str]) -> dict[str, T.DataType]:
-    """The types of columns that folders make: whole numbers, dates, else strings."""
+    """The types of columns that folders make: whole numbers, else strings."""
     found: dict[str, T.DataType] = {}
     for name in columns:
         texts = [each[name] for each in values if each.get(name) is not None]

@@ -144,6 +144,29 @@ def _united(kept: T.DataType, found: T.DataType | None) -> T.DataType:
     return kept
 
 
+def one_spelling(shape: T.StructType) -> T.StructType:
+    """The fields, without those that differ from one before in nothing but case: they are rescued."""
+    first = {folded(each.name): each for each in reversed(shape.fields)}
+    return T.StructType(
+        [
+            T.StructField(each.name, _one_spelling(each.dataType), metadata=each.metadata)
+            for each in shape.fields
+            if first[folded(each.name)] is each
+        ]
+    )
+
+
+def _one_spelling(declared: T.DataType) -> T.DataType:
+    match declared:
+        case T.StructType():
+            return one_spelling(declared)
+        case T.ArrayType():
+            return T.ArrayType(_one_spelling(declared.elementType))
+        case T.MapType():
+            return T.MapType(declared.keyType, _one_spelling(declared.valueType))
+    return declared
+
+
 def as_strings(shape: T.StructType, told: Sequence[Hint] = ()) -> T.StructType:
     """Columns of strings; those within which a hint names a field have their shape, with strings inside."""
     nested = {folded(path[0]) for path, _ in told if len(path) > 1}
