@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import functools
+import gzip
 import json
 import os
 import shutil
 from pathlib import Path
 
+import fastavro
 import pytest
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.classic.column import Column as ClassicColumn
 
 from rivermouth.decoding.json.json_spark_parser import unguessable_key
+from rivermouth.decoding.json.undeclared_fields import fields_tree
+from rivermouth.decoding.jvm import jvm_classes
 from rivermouth.domain.query.query_entry import fingerprint
 from rivermouth.errors import (
     FileColumnsNew,
@@ -26,6 +34,10 @@ from rivermouth.pipelines.files.planning import FileSite
 from rivermouth.pipelines.files.sources import read_files, stream_files
 from rivermouth.pipelines.spec import SourceLine
 from rivermouth.ports.internals.query_plans import analysed_plan
+from rivermouth.spec import Evolution
+
+LONG = 20_200_000
+"""More characters than a string has for Jackson, where it is not told so."""
 
 
 class Folder:
@@ -292,6 +304,114 @@ def test_a_field_within_a_value_is_rescued_alone(folder):
         rows_of(strict)
     folder.put("a.json", '{"id": 5, "years": {"2024": "many"}}\n')
     assert rows_of(strict)[0]["id"] == 5  # what only does not fit is not new
+
+
+def of_all(frames):
+    """The rows of several frames as lists of dicts, by one job."""
+    parts = [frame.selectExpr(f"{place} AS place", "to_json(struct(*)) AS row") for place, frame in enumerate(frames)]
+    rows = functools.reduce(lambda one, other: one.union(other), parts).collect()
+    return [[json.loads(each["row"]) for each in rows if each["place"] == place] for place in range(len(parts))]
+
+
+def test_the_schema_is_inferred_with_the_options_that_rows_are_read_with(spark, folder):
+    """Files that Spark leaves out, recursive fields, times in a form of their own, names in two spellings."""
+    for kind in ("parquet", "avro"):
+        _columns(spark).select("id").coalesce(1).write.format(kind).save(str(folder.path / f"{kind}/a"))
+        folder.put(f"{kind}/b.{kind}", "")
+    for kind, text in (("json", '{"id": 1}\n'), ("csv", "id\n1\n")):
+        folder.put(f"{kind}/a.{kind}", text)
+        folder.put(f"{kind}/b.{kind}.gz", gzip.compress(text.encode())[:12])
+    kinds = ("parquet", "avro", "json", "csv")
+    skipping = [folder.batch({"format": kind, "ignoreCorruptFiles": "true"}, path=folder.path / kind) for kind in kinds]
+
+    node = {"name": "node", "type": "record", "fields": [{"name": "id", "type": "int"}]}
+    node["fields"].append({"name": "next", "type": ["null", "node"]})
+    with folder.put("nodes/a.avro", "").open("wb") as file:
+        fastavro.writer(file, node, [{"id": 1, "next": {"id": 2, "next": {"id": 3, "next": None}}}])
+    nodes = folder.batch({"format": "avro", "recursiveFieldMaxDepth": "2"}, path=folder.path / "nodes")
+
+    folder.put("times/a.csv", "at\n31.01.2026 12:00\n")
+    times = folder.batch({"format": "csv", "timestampFormat": "dd.MM.yyyy HH:mm"}, path=folder.path / "times")
+    assert times.schema["at"].dataType.simpleString() == "timestamp"
+
+    folder.put("names/a.json", '{"id": 1, "at": {"Zip": 1, "zip": 2}}')
+    folder.put("names/b.json", '{"ID": 2, "items": [{"n": 1, "N": 2}]}')
+    spellings = folder.batch({"format": "json"}, path=folder.path / "names")
+    assert spellings.schema.simpleString() == (
+        "struct<ID:bigint,at:struct<Zip:bigint>,items:array<struct<N:bigint>>,_rescued_data:string>"
+    )
+
+    found = of_all([*skipping, nodes, times, spellings])
+    assert found[:4] == [[{"id": 1}]] * 4
+    assert found[4] == [{"id": 1, "next": {"id": 2}}]
+    assert [row.keys() for row in found[5]] == [{"at"}]
+    lost = {row.get("ID"): rescued(row) for row in found[6]}
+    assert (lost[None]["id"], lost[None]["at"]["zip"]) == (1, 2)
+    assert lost[2]["items"]
+
+
+def test_fields_within_typed_columns_are_rescued_too(spark, folder):
+    """Of a struct the field alone; an array or a map as a whole."""
+    declared = "id int, place struct<city: string>, items array<struct<n: int>>, kinds map<string, struct<n: int>>"
+    wide = spark.sql(
+        "SELECT 1 AS id, named_struct('city', 'Ulm', 'zip', 7, 'geo', named_struct('lat', 1)) AS place, "
+        "array(named_struct('n', 1, 'm', CAST(NULL AS INT)), named_struct('n', 2, 'm', 3)) AS items, "
+        "map('a', named_struct('n', 1, 'm', 4)) AS kinds, 5 AS `a/b`"
+    )
+    formats = ("parquet", "orc", "avro")
+    for kind in formats:
+        frame = wide if kind != "avro" else wide.drop("a/b")
+        frame.coalesce(1).write.format(kind).save(str(folder.path / kind))
+    spark.sql("SELECT 2 AS id, named_struct('city', 'Bonn', 'zip', CAST(NULL AS INT)) AS place").coalesce(
+        1
+    ).write.parquet(str(folder.path / "parquet/b"))
+    rescue = {"schemaEvolutionMode": "rescue"}
+    frames = [folder.batch({"format": kind, **rescue}, declared, path=folder.path / kind) for kind in formats]
+    hinted = {"format": "parquet", "schemaHints": "place struct<city: string>", "pathGlobFilter": "*.parquet"}
+    frames.append(folder.batch(hinted, path=folder.path / "parquet"))
+    *typed, by_hint = of_all(frames)
+    assert (
+        frames[0].schema.simpleString().startswith("struct<id:int,place:struct<city:string>,items:array<struct<n:int")
+    )
+    for kind, rows in zip(formats, typed, strict=True):
+        (row,) = [each for each in rows if each["id"] == 1]
+        lost = rescued(row)
+        del row["_rescued_data"], lost["_file_path"]
+        assert row == {
+            "id": 1,
+            "place": {"city": "Ulm"},
+            "items": [{"n": 1}, {"n": 2}],
+            "kinds": {"a": {"n": 1}},
+        }, kind
+        assert lost == {
+            "place": {"zip": 7, "geo": {"lat": 1}},
+            "items": [{"n": 1}, {"n": 2, "m": 3}],
+            "kinds": {"a": {"n": 1, "m": 4}},
+            **({"a/b": 5} if kind != "avro" else {}),
+        }, kind
+    assert [row for row in typed[0] if row["id"] == 2] == [{"id": 2, "place": {"city": "Bonn"}}]
+    assert {row["id"]: row.get("_rescued_data", "")[:12] for row in by_hint} == {1: '{"place":{"z', 2: ""}
+    # A column that is rescued is new for failOnNewColumns all the same.
+    strict = {"format": "parquet", "schemaEvolutionMode": "failOnNewColumns", "rescuedDataColumn": "other"}
+    with pytest.raises(Exception, match=r"rivermouth\.files") as raised:
+        rows_of(folder.batch(strict, f"{declared}, `a/b` int", path=folder.path / "parquet"))
+    told = failures.found(raised.value)
+    assert told.columns == "place.zip, place.geo, items.m, kinds.m"
+    assert told.next_step == "add them to the schema or to schemaHints, or remove the file"
+
+
+def test_strings_that_are_longer_than_jackson_takes_are_rescued(spark):
+    tree = fields_tree(
+        T.StructType().add("id", T.IntegerType()), Evolution(on_new_column="rescue"), frozenset({"rescue"})
+    )
+    documents = spark.range(1).selectExpr(
+        f"""CAST(concat('{{"id":1,"text":"', repeat('x', {LONG}), '"}}') AS BINARY) AS v"""
+    )
+    undeclared = jvm_classes.made(spark, "json.Undeclared", json.dumps(tree)).found("v")
+    pointers = f"""concat('{{"/{"n" * 60_000}":1,"/text":"', repeat('x', {LONG}), '"}}')"""
+    rescued_text = jvm_classes.made(spark, "internals.files.Rescued").of(pointers, "'a.json'")
+    lengths = [F.length(ClassicColumn(each)) for each in (undeclared, rescued_text)]
+    assert documents.select(*lengths).collect() == [(LONG + len('{"/text":""}'), LONG + 60_038)]
 
 
 # --- schemas over several starts ------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrameReader
-from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from rivermouth import names
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
     from rivermouth.pipelines.files.options import FileOptions
     from rivermouth.pipelines.files.plan import Plan
@@ -133,12 +133,11 @@ def _frame(reader: Any, planned: Planned, more: dict[str, str]) -> DataFrame:
         case "xml":
             read = reader.format("xml").options(**found, **xml_rows.read_options(plan))
             return xml_rows.rows(_chosen(read.schema(xml_rows.read_schema(plan)).load(plan.pattern), planned), plan)
-    extra = typed_rows.only_in_files(plan, planned.shape)
-    columns = T.StructType([*plan.in_files.fields, *extra.fields])
+    columns = typed_rows.read_schema(plan, planned.shape)
     read = reader.format(plan.options.format).options(**found, **plan.options.reader)
     if plan.options.format != "text":
         read = read.schema(columns)
-    return typed_rows.rows(_chosen(read.load(plan.pattern), planned), plan, extra)
+    return typed_rows.rows(_chosen(read.load(plan.pattern), planned), plan, columns)
 
 
 def _texts(reader: Any, plan: Plan, found: dict[str, str], *, whole: bool) -> DataFrame:

@@ -46,6 +46,7 @@ public final class FileFields implements Serializable {
 
     private final String format;
     private final StructType known;
+    private final int depth;
     private final SerializableConfiguration conf;
     private transient String last;
     private transient UTF8String found;
@@ -56,8 +57,10 @@ public final class FileFields implements Serializable {
      * @param session with the access to the files
      * @param format {@code parquet}, {@code orc} or {@code avro}
      * @param known the schema, in Spark's JSON form
+     * @param depth how deep recursive fields of Avro are read; -1 where they are not
      */
-    public FileFields(SparkSession session, String format, String known) {
+    public FileFields(SparkSession session, String format, String known, int depth) {
+        this.depth = depth;
         this.format = format;
         this.known = (StructType) DataType.fromJson(known);
         this.conf = new SerializableConfiguration(session.sessionState().newHadoopConf());
@@ -108,7 +111,7 @@ public final class FileFields implements Serializable {
                 try (FSDataInputStream in = path.getFileSystem(access).open(path);
                         DataFileStream<GenericRecord> reader =
                                 new DataFileStream<>(in, new GenericDatumReader<GenericRecord>())) {
-                    return SchemaConverters.toSqlType(reader.getSchema()).dataType();
+                    return SchemaConverters.toSqlType(reader.getSchema(), false, "", depth).dataType();
                 }
         }
     }
@@ -142,6 +145,7 @@ public final class FileFields implements Serializable {
     @Override
     public boolean equals(Object other) {
         return other instanceof FileFields
+                && depth == ((FileFields) other).depth
                 && format.equals(((FileFields) other).format)
                 && known.equals(((FileFields) other).known);
     }
