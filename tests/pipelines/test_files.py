@@ -400,6 +400,27 @@ def test_fields_within_typed_columns_are_rescued_too(spark, folder):
     assert told.next_step == "add them to the schema or to schemaHints, or remove the file"
 
 
+def test_a_file_with_another_type_stops_no_more_than_its_query(spark, folder):
+    """Numbers get the wider type; a file that cannot be read so is named when it is read."""
+    formats = ("parquet", "orc", "avro")
+    for place, value in enumerate(("1", "2L")):
+        for kind in formats:
+            frame = spark.sql(f"SELECT {value} AS id, named_struct('n', {value}) AS at, {place} AS c{place}").coalesce(
+                1
+            )
+            frame.write.format(kind).save(str(folder.path / f"{kind}/{place}"))
+    frames = [folder.batch({"format": kind}, path=folder.path / kind) for kind in formats]
+    found = "struct<id:bigint,at:struct<n:bigint>,c0:int,c1:int,_rescued_data:string>"
+    assert [frame.schema.simpleString() for frame in frames] == [found] * 3
+    rows = [{"id": 1, "at": {"n": 1}, "c0": 0}, {"id": 2, "at": {"n": 2}, "c1": 1}]
+    assert [sorted(each, key=lambda row: row["id"]) for each in of_all(frames)] == [rows] * 3
+    spark.sql("SELECT 'x' AS id").coalesce(1).write.parquet(str(folder.path / "parquet/z"))
+    other = folder.batch({"format": "parquet"}, path=folder.path / "parquet")
+    assert other.schema.simpleString() == found
+    with pytest.raises(Exception, match=r"parquet/z/part-"):
+        rows_of(other)
+
+
 def test_strings_that_are_longer_than_jackson_takes_are_rescued(spark):
     tree = fields_tree(
         T.StructType().add("id", T.IntegerType()), Evolution(on_new_column="rescue"), frozenset({"rescue"})

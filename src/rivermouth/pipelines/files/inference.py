@@ -36,6 +36,7 @@ _CORRUPT: Final = "__corrupt"
 _AS_IS: Final = {"__globPaths__": "false"}
 """Spark's own option for paths that are those of files, whatever signs they have."""
 _NO_AVRO: Final = "No Avro files found"
+_IS_CORRUPT: Final = "UNABLE_TO_INFER_SCHEMA"
 _LONG_WHOLE: Final = T.DecimalType(38, 0)
 _CANDIDATES: Final[tuple[T.DataType, ...]] = (
     T.IntegerType(),
@@ -90,7 +91,11 @@ def _shape(
         case "orc" | "parquet":
             given = {**options.skips, **options.reader, "mergeSchema": "true", "recursiveFileLookup": "true"}
             glob = {} if options.glob is None else {"pathGlobFilter": options.glob}
-            return DataFrameReader(spark).format(options.format).options(**given, **glob).load(visible(path)).schema
+            read = DataFrameReader(spark).format(options.format).options(**given)
+            try:
+                return read.options(**glob).load(visible(path)).schema
+            except jvm_classes.JAVA_ERRORS:
+                return _merged(read.options(**_AS_IS), files, options)
         case "csv":
             return _csv(spark, newest, options)
         case kind if kind in FIXED:
@@ -104,12 +109,25 @@ def _shape(
     return schemas.one_spelling(schemas.without(shape, [_CORRUPT]))
 
 
+def _merged(read: DataFrameReader, files: Sequence[File], options: FileOptions) -> T.StructType:
+    """The fields of files. Spark merges none of them where a column has two types: then each half is merged alone."""
+    try:
+        return read.load([each.location for each in files]).schema
+    except jvm_classes.JAVA_ERRORS as error:
+        if len(files) == 1:
+            if _IS_CORRUPT not in str(error) or options.skips.get("ignoreCorruptFiles") != "true":
+                raise
+            return T.StructType()
+    middle = len(files) // 2
+    return schemas.widened(_merged(read, files[:middle], options), _merged(read, files[middle:], options))
+
+
 def _avro(spark: SparkSession, files: Sequence[File], options: FileOptions) -> T.StructType:
     read = DataFrameReader(spark).format("avro").options(**{**_AS_IS, **options.skips, **options.reader})
     shape, skipped = T.StructType(), None
     for each in files:
         try:
-            shape = schemas.united(shape, read.load(each.location).schema)
+            shape = schemas.widened(shape, read.load(each.location).schema)
         except jvm_classes.JAVA_ERRORS as error:
             # Spark's words for one file that it cannot read, where ignoreCorruptFiles is true.
             if _NO_AVRO not in str(error) or options.skips.get("ignoreCorruptFiles") != "true":

@@ -15,6 +15,11 @@ _NAME: Final = re.compile(r"\s*((?:`(?:[^`]|``)*`|[^\s.`]+)(?:\.(?:`(?:[^`]|``)*
 _STEP: Final = re.compile(r"`((?:[^`]|``)*)`|([^\s.`]+)")
 _ELEMENT, _KEY, _VALUE = "element", "key", "value"
 
+_BY_WIDTH: Final[tuple[tuple[type[T.DataType], ...], ...]] = (
+    (T.ByteType, T.ShortType, T.IntegerType, T.LongType),
+    (T.FloatType, T.DoubleType),
+)
+
 Hint = tuple[tuple[str, ...], T.DataType]
 """The path of a column and its type."""
 
@@ -223,3 +228,24 @@ def _pointers(declared: T.DataType, path: str) -> list[str]:
         case T.ArrayType():
             return [path, *_pointers(declared.elementType, f"{path}/[]")]
     return [path]
+
+
+def widened(older: T.StructType, newer: T.StructType) -> T.StructType:
+    """The fields of both. Of two numbers of one kind the wider type counts, of other types that of the older field."""
+    types = {folded(each.name): each.dataType for each in newer.fields}
+    fields = [T.StructField(each.name, _widened(each.dataType, types.get(folded(each.name)))) for each in older.fields]
+    return united(T.StructType(fields), newer)
+
+
+def _widened(older: T.DataType, newer: T.DataType | None) -> T.DataType:
+    match older, newer:
+        case T.StructType(), T.StructType():
+            return widened(older, newer)
+        case T.ArrayType(), T.ArrayType():
+            return T.ArrayType(_widened(older.elementType, newer.elementType))
+        case T.MapType(), T.MapType():
+            return T.MapType(older.keyType, _widened(older.valueType, newer.valueType))
+    for kinds in _BY_WIDTH:
+        if newer is not None and type(older) in kinds and type(newer) in kinds:
+            return older if kinds.index(type(older)) >= kinds.index(type(newer)) else newer
+    return older
