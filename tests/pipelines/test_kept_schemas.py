@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from dataclasses import replace
 
 import pytest
 from tests.pipelines.conftest import PipelineFolder, refusal
 from tests.pipelines.test_files import Folder
 
+from rivermouth.pipelines.files.first_starts import FirstStarts
 from rivermouth.pipelines.files.planning import FileSite
 from rivermouth.pipelines.spec import SourceLine
 
@@ -122,6 +124,12 @@ def test_what_a_start_takes_of_the_schema_that_is_kept(folder):
     for _ in range(2):
         assert columns({**typed, "pathGlobFilter": "b*"}) == "id:decimal(5,0),n:bigint,_rescued_data:string"
         assert columns(typed, flow="other") == "id:decimal(5,0),n:bigint,_rescued_data:string"
+    # So do the files that an older version left out, if the flow has begun.
+    folder.site = replace(folder.site, flow="", starts=FirstStarts())
+    folder.stream({**typed, "pathGlobFilter": "b*", "includeExistingFiles": "false"}, path=place)
+    folder.site.starts.settle(lambda _: True)
+    (list_of_b,) = set((folder.root / "state").glob("*/_schemas/existing.txt")) - {file.with_name("existing.txt")}
+    assert list_of_b.read_text() == f"file:{place}/b0.json\n"
     # A place that is named keeps the schema for another folder, whose files are all looked at.
     named = {**typed, "schemaLocation": str(folder.root / "named")}
     assert columns(named) == "id:bigint,n:bigint,_rescued_data:string"

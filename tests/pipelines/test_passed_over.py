@@ -93,10 +93,11 @@ def test_rows_of_csv_behind_one_that_cannot_be_taken_apart(folder):
     options = {"format": "csv", "multiLine": "true", "sep": ",", **RESCUES}
     limited = folder.batch({**options, "maxCharsPerColumn": "20"}, path=folder.path / "a")
     strict = {**options, "unescapedQuoteHandling": "RAISE_ERROR"}
+    dropped = folder.batch({**strict, "mode": "DROPMALFORMED"}, "id int, note string", path=folder.path / "b")
     found = together(
         limited.where("id IS NULL OR id < 0 OR id > 69998"),
         folder.batch(strict, "id int, note string", path=folder.path / "b"),
-        folder.batch({**strict, "mode": "DROPMALFORMED"}, "id int", path=folder.path / "b").selectExpr("id AS good"),
+        dropped.selectExpr("id AS good"),
     )
     lost = [rescued(row)["_corrupt_record"] for row in found if "_rescued_data" in row]
     assert sorted(lost) == sorted([f'-2,"{long}"', f"-4,{'y' * 21}", f"-6,{'z' * 21}", '-8,"d"e"', '-10,"g"h"'])
