@@ -333,10 +333,10 @@ def test_a_disk_that_fails_for_a_while_ends_no_flow(folder, monkeypatch):
     (folder.folder / "in").mkdir()
     failures, opened = [OSError("no disk")], refresh_node.opened
 
-    def breaks(loaded, context, frame):
+    def breaks(loaded, flow, context, frame):
         if context.flow == "first" and failures:
             raise failures.pop()
-        return opened(loaded, context, frame)
+        return opened(loaded, flow, context, frame)
 
     monkeypatch.setattr(refresh_node, "opened", breaks)
     found = folder.run()
