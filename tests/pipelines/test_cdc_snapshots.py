@@ -2,6 +2,7 @@
 
 import datetime as dt
 
+import pytest
 from tests.pipelines.conftest import refusal
 
 from rivermouth.pipelines.running.workspace import Workspace
@@ -31,6 +32,7 @@ dp.create_auto_cdc_from_snapshot_flow("newest", "source", keys=["id"])
 NOW = dt.datetime(2030, 1, 31, tzinfo=dt.UTC)
 
 
+@pytest.mark.long
 def test_a_version_comes_again_after_a_reset_and_the_first_one_may_lack_columns(folder, monkeypatch):
     def run(**selection):
         found = folder.run(**selection)
