@@ -224,6 +224,11 @@ def as_sql(text: str, columns: Iterable[str]) -> str:
     return quoted(text) if not is_plain(text) and text in columns else text
 
 
+def pointer_step(name: str) -> str:
+    """The step of a JSON pointer to a field."""
+    return "/" + name.replace("~", "~0").replace("/", "~1")
+
+
 def literal(text: str) -> str:
     """A text for use in SQL text, whatever it holds and however the session reads backslashes and variables."""
     if text.isascii() and text.isprintable() and not {"'", "\\", "$"} & set(text):

@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 from pyspark.sql import types as T
+from tests.crashes.test_ledger import clean_log
 from tests.pipelines.conftest import refusal
 
 from rivermouth.engine.query import auto_cdc
@@ -346,17 +347,6 @@ dp.create_streaming_table("t")
 dp.create_auto_cdc_flow("t", "changes", ["id"], "at-ms", apply_as_deletes="op = 'D'", column_list=["id", "a", "b"],
                         {MORE})
 """
-
-
-def clean_log(spark, location):
-    """What Delta does to a log that is older than its retention; others have committed since."""
-    spark.sql(f"ALTER TABLE delta.`{location}` SET TBLPROPERTIES ('team' = 'sales')")
-    log = spark._jvm.org.apache.spark.sql.delta.DeltaLog
-    log.forTable(spark._jsparkSession, str(location)).checkpoint()
-    commits = sorted((location / "_delta_log").glob("*.json"))
-    for path in commits[:-1]:
-        path.unlink()
-    log.clearCache()
 
 
 def test_changes_of_a_table_behind_whose_log_was_cleaned_are_merged_and_settings_of_nulls_may_come_back(folder, spark):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import pytest
 from pyspark.errors import StreamingQueryException
-from tests.pipelines.test_files import Folder, rescued, rows_of
+from tests.pipelines.test_files import Folder, of_all, rescued, rows_of
 
 from rivermouth.errors import FileSchemaInvalid
 from rivermouth.pipelines.files import failures
@@ -21,11 +22,7 @@ def folder(spark, tmp_path):
 
 def together(*frames):
     """The rows of several frames, in one job."""
-    found = [each.selectExpr("to_json(struct(*)) AS row") for each in frames]
-    whole = found[0]
-    for each in found[1:]:
-        whole = whole.union(each)
-    return sorted((json.loads(row.row) for row in whole.collect()), key=lambda row: json.dumps(row, sort_keys=True))
+    return sorted(itertools.chain(*of_all(frames)), key=lambda row: json.dumps(row, sort_keys=True))
 
 
 def test_folders_are_read_as_spark_writes_them(folder):

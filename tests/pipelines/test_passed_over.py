@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.pipelines.test_file_folders import together
+from tests.pipelines.test_file_folders import RESCUES, together
 from tests.pipelines.test_files import Folder, rescued, rows_of
-
-RESCUES = {"rescuedDataColumn": "_rescued_data"}
 
 
 @pytest.fixture

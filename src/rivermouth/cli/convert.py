@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from rivermouth.cli.hints import SOURCE_FILES
-from rivermouth.cli.options import with_project
+from rivermouth.cli.hints import without_files
+from rivermouth.cli.options import listed, with_project
 from rivermouth.cli.output import Output
 from rivermouth.cli.pipelines import SettingsChoice, meant, with_settings
 from rivermouth.errors import ArgumentInvalid, ConvertedFileExists, NothingConverted
@@ -44,7 +44,7 @@ def convert(
     """
     check_target(target, force=named["force"])
     is_pipeline = _is_pipeline(file, what)
-    leave_out = tuple(filter(None, (each.strip() for each in (named["leave_out"] or "").split(","))))
+    leave_out = tuple(listed(named["leave_out"]))
     if is_pipeline and named["to"]:
         msg = "--to is the language of a pipeline file, and files of a pipeline become flows."
         raise click.UsageError(msg)
@@ -68,10 +68,9 @@ def _is_pipeline(file: str, what: tuple[str, ...]) -> bool:
     Raises:
         UsageError: They are more than one thing to convert.
     """
-    files = [name for name in what if name.lower().endswith(SOURCE_FILES)]
-    if len(what) > 1 and len(files) < len(what):
-        other = next(name for name in what if name not in files)
-        msg = f"{other} is no source file: name source files, or one flow, folder or file with settings."
+    files, others = without_files(what)
+    if len(what) > 1 and others:
+        msg = f"{others[0]} is no source file: name source files, or one flow, folder or file with settings."
         raise click.UsageError(msg)
     [name, *_] = what
     if files or name.lower().endswith(_SETTINGS):
@@ -106,7 +105,7 @@ def _flows(file: str, what: tuple[str, ...], settings: SettingsChoice) -> Conver
     from rivermouth.pipelines.convert.conversions import left_behind, to_flows
     from rivermouth.pipelines.convert.load import read
 
-    is_source = what[0].lower().endswith(SOURCE_FILES)
+    is_source = bool(without_files(what)[0])
     found, _ = meant(file if is_source else what[0], what if is_source else (), settings)
     if len(found) != 1:
         detail = f"{what[0]} has {len(found)} pipelines" if found else f"{what[0]} has no pipeline"

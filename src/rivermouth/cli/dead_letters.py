@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from rivermouth.cli.attend import hooks
+from rivermouth.cli.hints import without_files
 from rivermouth.cli.letter_text import about, letter_json, letter_text, place, row_json, row_text, utc
 from rivermouth.cli.options import Timestamp, WholeNumber, with_flows, with_project
 from rivermouth.cli.output import Output, count, plain
-from rivermouth.cli.pipelines import SettingsChoice, has_flows, pipelines_of, with_settings, without_files
+from rivermouth.cli.pipelines import SettingsChoice, has_flows, pipelines_of, with_settings
 from rivermouth.cli.text_table import columns
 
 if TYPE_CHECKING:

@@ -90,22 +90,25 @@ def without_file(cli: click.Group, saved_by: str) -> Callable[[str], str]:
     return said
 
 
+def without_files(names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The source files among the names that a command is given, and the other names."""
+    files = [name for name in names if name.lower().endswith(SOURCE_FILES)]
+    return files, [name for name in names if name not in files]
+
+
 def _named(cli: click.Group, arguments: Sequence[str]) -> Named:
     """What the arguments name, as click reads them; what is wrong in them is told elsewhere."""
     command, values = _parsed(cli, arguments)
+    file = values.get("file") if _takes(command, "--file") else None
+    if not _takes(command, "--profile"):
+        return Named(file)
     words: list[Any] = []
     for each in command.params:
         value = values.get(each.name or "") if isinstance(each, click.Argument) else None
         words += [value] if isinstance(value, str) else value if isinstance(value, list | tuple) else []
-    sources = tuple(each for each in map(str, words) if each.lower().endswith(SOURCE_FILES))
+    sources = tuple(without_files([*map(str, words)])[0])
     params = tuple(str(each).partition("=")[0] for each in values.get("params") or ())
-    of_pipeline = _takes(command, "--profile")
-    return Named(
-        values.get("file") if _takes(command, "--file") else None,
-        sources if of_pipeline else (),
-        values.get("profile") if of_pipeline else None,
-        params if of_pipeline else (),
-    )
+    return Named(file, sources, values.get("profile"), params)
 
 
 def _parsed(cli: click.Group, arguments: Sequence[str]) -> tuple[click.Command, dict[str, Any]]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
-from rivermouth.cli.hints import SOURCE_FILES
+from rivermouth.cli.hints import without_files
 from rivermouth.cli.options import FILE_NAME
 from rivermouth.cli.output import Output, count, plain
 from rivermouth.cli.text_table import columns
@@ -116,12 +116,6 @@ def meant(file: str, names: Sequence[str], settings: SettingsChoice) -> tuple[li
         msg = f"--profile and --param are about pipelines, and {others[0]} is none."
         raise click.UsageError(msg)
     return [by_name[name] for name in chosen], others
-
-
-def without_files(names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The source files among the names that a command is given, and the other names."""
-    files = [name for name in names if name.lower().endswith(SOURCE_FILES)]
-    return files, [name for name in names if name not in files]
 
 
 def pipelines_of(file: str, files: Sequence[str], settings: SettingsChoice) -> list[Pipeline]:

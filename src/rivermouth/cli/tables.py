@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from rivermouth.cli.attend import hooks
+from rivermouth.cli.hints import without_files
 from rivermouth.cli.letter_text import readable
 from rivermouth.cli.options import Duration, Timestamp, WholeNumber, listed, with_project
 from rivermouth.cli.output import Output, count, echo_json, plain
-from rivermouth.cli.pipelines import SettingsChoice, has_flows, pipelines_of, with_settings, without_files
+from rivermouth.cli.pipelines import SettingsChoice, has_flows, pipelines_of, with_settings
 from rivermouth.cli.reports import erasure_text, lost_text, report_json, report_text, reports_json, reports_text
 from rivermouth.cli.text_table import columns
 from rivermouth.errors import ArgumentInvalid

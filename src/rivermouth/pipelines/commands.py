@@ -83,22 +83,18 @@ def pipelines(
         RivermouthError: Settings or a project file cannot be read.
     """
     environ = os.environ if environ is None else environ
-    path = named = Path(place)
-    home = path if path.is_dir() else path.parent
+    path = Path(place)
+    own = path / FILE_NAME if path.is_dir() else path
     if files:
         found = [single_files([Path(each) for each in files], params=params)]
-        project = home / FILE_NAME if path.is_dir() else path
-        if project != Path(FILE_NAME) and not project.is_file():
-            raise ProjectNotFound(path=str(project), of_files=True)
+        if own != Path(FILE_NAME) and not own.is_file():
+            raise ProjectNotFound(path=str(own), of_files=True)
+    elif path.name != FILE_NAME and not path.exists():
+        return []  # the project file is missing, and its own error says so
     else:
-        if path.name != FILE_NAME and not path.exists():
-            return []  # the project file is missing, and its own error says so
-        wanted = home if path.name == FILE_NAME and not path.exists() else path
-        found = find_pipelines(
-            home if path.name == FILE_NAME else wanted, profile=profile, params=params, environ=environ
-        )
-    own = named if named.is_file() else home / FILE_NAME
-    made = [_pipeline(each, own if files or each.is_project else home / FILE_NAME, environ) for each in found]
+        start = own.parent if path.name == FILE_NAME else path
+        found = find_pipelines(start, profile=profile, params=params, environ=environ)
+    made = [_pipeline(each, own if files or each.is_project else own.with_name(FILE_NAME), environ) for each in found]
     # One Spark may run them all.
     read = frozenset[str]().union(
         *(stores(each.configuration.values(), each.settings.files, each.paths) for each in made)

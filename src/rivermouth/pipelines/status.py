@@ -225,8 +225,8 @@ def status(pipeline: Pipeline, *, timeout_s: float = 5.0, kafka_timeout_s: float
     else:
         wrong = sum(1 for each in datasets if each.code is not None or each.failures)
         message = f"{wrong} of {len(datasets)} datasets failed" if wrong else f"{len(datasets)} datasets, no failure"
-    found = replace(found, writer=None if writer is None else str(writer))
-    return replace(found, message=message, failure=failure, datasets=datasets)
+    busy = None if writer is None else str(writer)
+    return replace(found, message=message, failure=failure, writer=busy, datasets=datasets)
 
 
 def _dataset(files: LakeFiles, pipeline: Pipeline, known: KnownDataset, ends: TopicEnds) -> DatasetStatus:

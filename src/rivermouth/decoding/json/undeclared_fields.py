@@ -11,7 +11,7 @@ from pyspark.sql.classic.column import Column as ClassicColumn
 
 from rivermouth.decoding.json.json_types import read_as
 from rivermouth.decoding.jvm import jvm_classes
-from rivermouth.names import folded
+from rivermouth.names import folded, pointer_step
 from rivermouth.schemas.column_types import name_in_json
 from rivermouth.spec.evolution import RESCUES, WIDENS
 
@@ -268,7 +268,7 @@ def first_pointer(
         known = tree.get("fields")
         for name, value in found:
             inner = tree.get("values") if known is None else known.get(name)
-            step = "/" + name.replace("~", "~0").replace("/", "~1")
+            step = pointer_step(name)
             if inner is not None:
                 below = first_pointer(value, inner, members)
                 if below is not None:

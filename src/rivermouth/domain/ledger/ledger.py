@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from operator import add, sub
 from typing import Any, Final, Literal
@@ -31,6 +31,11 @@ EARLIEST: Final = -2
 
 MANY_DEAD_LETTERS: Final = 0.1
 """The share of dead letters among the records above which people are warned."""
+
+
+def beginnings(known: Offsets, partitions: Mapping[str, Collection[int]]) -> Offsets:
+    """Where each of these partitions begins; those that are not known begin at their earliest."""
+    return {topic: {p: known.get(topic, {}).get(p, EARLIEST) for p in parts} for topic, parts in partitions.items()}
 
 
 @dataclass(frozen=True, slots=True)

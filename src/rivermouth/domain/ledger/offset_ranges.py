@@ -90,9 +90,9 @@ def filled(offsets: Offsets, defaults: Offsets) -> Offsets:
 def within(offsets: Offsets, partitions: Mapping[str, Collection[int]]) -> Offsets:
     """Those of ``offsets`` that are of these partitions."""
     return {
-        topic: {p: offset for p, offset in offsets[topic].items() if p in parts}
-        for topic, parts in partitions.items()
-        if topic in offsets
+        topic: {p: offset for p, offset in parts.items() if p in partitions[topic]}
+        for topic, parts in offsets.items()
+        if topic in partitions
     }
 
 

@@ -163,13 +163,12 @@ def _check_whole(run: FlowRun, delivery: Delivery, delivered: int, oldest: int) 
     """Checks that the oldest entry that can be delivered is the one behind that which was."""
     if oldest <= delivered + 1:
         return
-    kind, fix = "files", "write another path into the sink: its archive gets the rows of later commits"
+    fix = "write another path into the sink: its archive gets the rows of later commits"
     if isinstance(run.sink, KafkaSink):
-        kind = "kafka"
         fix = f"kafka-topics.sh --delete --topic {delivery.ledger_place}, and the topic gets the rows of later commits"
     raise DeliveryGap(
         flow=run.flow.name,
-        sink=kind,
+        sink=run.sink.type,
         table=run.places.table,
         delivered=delivered,
         first=delivered + 1,

@@ -206,7 +206,7 @@ def own_columns(cdc: CdcSettings, order: ChangeOrder, sequence: T.DataType) -> l
     if order.partial:
         own.append(T.StructField(names.PLACES, partial_changes.places_type(order, nullable(sequence))))
     kinds = (T.StringType(), T.IntegerType(), T.LongType(), T.TimestampType(), T.IntegerType())
-    return [*own, *map(T.StructField, (*COORDINATES[:-1], order.epoch), kinds)]
+    return [*own, *map(T.StructField, order.columns, kinds)]
 
 
 def with_tracked(order: ChangeOrder, cdc: CdcSettings, columns: Sequence[str]) -> ChangeOrder:
@@ -216,7 +216,7 @@ def with_tracked(order: ChangeOrder, cdc: CdcSettings, columns: Sequence[str]) -
     """
     if cdc.scd_type == 1:
         return order
-    own = {names.SEQUENCE, names.PLACES, names.START_AT, names.END_AT, *COORDINATES, order.epoch, *order.keys}
+    own = {names.SEQUENCE, names.PLACES, names.START_AT, names.END_AT, *order.columns, *order.keys}
     only = {name.lower() for name in cdc.track_history_columns}
     never = {name.lower() for name in cdc.track_history_except_columns}
     others = [name for name in columns if name not in own]
@@ -224,7 +224,7 @@ def with_tracked(order: ChangeOrder, cdc: CdcSettings, columns: Sequence[str]) -
     return replace(order, tracked=tuple(tracked))
 
 
-def order_of(cdc: CdcSettings, columns: Sequence[str], *, snapshots: bool, epoch: str = EPOCH) -> ChangeOrder:
+def order_of(cdc: CdcSettings, columns: Sequence[str], *, snapshots: bool, epoch: str) -> ChangeOrder:
     """The order of the changes of a flow with these settings, for a target with these columns.
 
     The columns whose change makes a version come ``with_tracked``.

@@ -6,8 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from rivermouth.domain.ledger import offset_ranges
-from rivermouth.domain.ledger.ledger import EARLIEST
+from rivermouth.domain.ledger.ledger import EARLIEST, beginnings
 from rivermouth.errors import CheckpointForeign, RivermouthError
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.table_ledger import TableLedger
@@ -108,8 +107,7 @@ def _wanted(flow: Flow, known: Offsets) -> Offsets:
         return {topic: parts for topic, parts in known.items() if whole.fullmatch(topic)}
     # Of a topic that the ledger does not know it is not known either which partitions it has.
     named = {topic: known.get(topic, {0: EARLIEST}) for topic in flow.topics}
-    earliest = {topic: dict.fromkeys(parts, EARLIEST) for topic, parts in (flow.assign or named).items()}
-    return offset_ranges.filled(offset_ranges.within(known, earliest), earliest)
+    return beginnings(known, flow.assign or named)
 
 
 def _with_checkpoint(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
-from rivermouth.domain.ledger import ledger, offset_ranges
+from rivermouth.domain.ledger.ledger import beginnings, remaining_ranges
 from rivermouth.engine.events import CheckpointReplaced
 from rivermouth.engine.run.drain import DEFAULT_MAX_OFFSETS, BatchProcess, drain_one_batch, write_ranges
 from rivermouth.errors import LakeNotWritable, RivermouthError, StopTimeout, first_line
@@ -21,12 +21,11 @@ from rivermouth.ports.spark.session import has_ended
 from rivermouth.ports.spark.spark_errors import is_about_checkpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from rivermouth.domain.kafka.source_topics import Topic
     from rivermouth.domain.ledger.offset_ranges import Offsets
     from rivermouth.engine.flow.running import FlowRun
 
@@ -55,7 +54,8 @@ def follow(run: FlowRun, between_batches: Callable[[], None]) -> None:
         Stopped anywhere and run again: continues at the ledger's position, whatever the checkpoint says.
     """
     checkpoints = Checkpoints(run.files, run.places.checkpoint)
-    wanted = wanted_offsets(run, run.kafka.topics(run.flow))
+    reads = {name: topic.partitions for name, topic in run.kafka.topics(run.flow).items()}
+    wanted = beginnings(run.entry.next_offsets, reads)
     kept = prepare_checkpoint(run, checkpoints, wanted)
     callback = _Callback(run, checkpoints)
     try:
@@ -106,12 +106,6 @@ def follow_table(run: FlowRun, process: BatchProcess, between_batches: Callable[
             between_batches()
 
 
-def wanted_offsets(run: FlowRun, topics: Mapping[str, Topic]) -> Offsets:
-    """Where each partition begins that the flow reads; those that the ledger does not know begin at their earliest."""
-    earliest = {name: dict.fromkeys(topic.partitions, ledger.EARLIEST) for name, topic in topics.items()}
-    return offset_ranges.filled(offset_ranges.within(run.entry.next_offsets, earliest), earliest)
-
-
 def prepare_checkpoint(run: FlowRun, checkpoints: Checkpoints, wanted: Offsets) -> bool:
     """Leaves at the checkpoint's place one that agrees with the ledger, or none; says whether there is one.
 
@@ -159,7 +153,7 @@ class _Callback:
         except Exception as error:
             self.failure = self.failure or error
             raise
-        if ledger.remaining_ranges(run.flow.name, run.entry.next_offsets, planned):
+        if remaining_ranges(run.flow.name, run.entry.next_offsets, planned):
             # A stop was requested between two parts of the batch: Spark must not call the rest done.
             raise _Stopping
 

@@ -80,7 +80,7 @@ class _Drafting:
             replace(dataset, query=None, expectations=(*dataset.expectations, *read.expectations)),
             {name: value for name, value in options.items() if name not in cluster},
             relation.steps,
-            settings_in({**self.pipeline.params, **dataset.flow_conf, **flow.query.conf}),
+            settings_in({**self.pipeline.params, **flow.query.conf}),
             flow.cdc,
             cluster,
             read.through,
@@ -133,7 +133,7 @@ class _Drafting:
             if dataset.kind not in VIEWS:
                 read.through += (dataset.name,)
             query = dataset.query
-            read.inner += (settings_in({**dataset.flow_conf, **query.conf}),)
+            read.inner += (settings_in(query.conf),)
             relation = relation.over(self._relation(query, dataset.at))
         raise NotReadable(relation.at, "it reads datasets in a circle")
 

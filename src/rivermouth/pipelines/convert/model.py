@@ -102,6 +102,12 @@ class Draft:
         """Where it is written."""
         return self.dataset.at
 
+    @property
+    def parts(self) -> frozenset[str]:
+        """The columns that are partitions or keys, in lower case."""
+        keys = self.cdc.keys if self.cdc else ()
+        return frozenset(name.lower() for name in (*self.dataset.partition_by, *keys))
+
 
 @dataclass(frozen=True, slots=True)
 class NoFlow:

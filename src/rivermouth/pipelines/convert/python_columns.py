@@ -178,8 +178,9 @@ def function(called: Callable[..., Any], arguments: list[Any], named: dict[str, 
 def _kinds(called: Callable[..., Any], arguments: list[Any]) -> list[str]:
     """What each argument of a function may be, in the words of PySpark."""
     found: list[str] = []
-    for name, values in inspect.signature(called).bind(*arguments).arguments.items():
-        parameter = inspect.signature(called).parameters[name]
+    bound = inspect.signature(called).bind(*arguments)
+    for name, values in bound.arguments.items():
+        parameter = bound.signature.parameters[name]
         is_rest = parameter.kind is inspect.Parameter.VAR_POSITIONAL
         found += [str(parameter.annotation)] * (len(values) if is_rest else 1)
     return found

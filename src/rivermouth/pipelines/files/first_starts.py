@@ -33,8 +33,9 @@ class FirstStart:
 
     def left_out_earlier(self) -> tuple[str, ...]:
         """Those that are left out by the list of an older version of rivermouth, if it is of this source's files."""
-        pattern = pattern_of(self.place.files.glob)
-        return tuple(each for each in self.place.existing_earlier() if has_name(each, pattern))
+        pattern, earlier = pattern_of(self.place.files.glob), self.place.earlier
+        listed = (earlier.existing() if earlier is not None else None) or ()
+        return tuple(each for each in listed if has_name(each, pattern))
 
 
 @dataclass(slots=True)

@@ -115,7 +115,7 @@ def _merged(read: DataFrameReader, files: Sequence[File], options: FileOptions) 
         return read.load([each.location for each in files]).schema
     except jvm_classes.JAVA_ERRORS as error:
         if len(files) == 1:
-            if _IS_CORRUPT not in str(error) or options.skips.get("ignoreCorruptFiles") != "true":
+            if not _is_ignored(error, _IS_CORRUPT, options):
                 raise
             return T.StructType()
     middle = len(files) // 2
@@ -129,13 +129,17 @@ def _avro(spark: SparkSession, files: Sequence[File], options: FileOptions) -> T
         try:
             shape = schemas.widened(shape, read.load(each.location).schema)
         except jvm_classes.JAVA_ERRORS as error:
-            # Spark's words for one file that it cannot read, where ignoreCorruptFiles is true.
-            if _NO_AVRO not in str(error) or options.skips.get("ignoreCorruptFiles") != "true":
+            if not _is_ignored(error, _NO_AVRO, options):
                 raise
             skipped = error
     if skipped is not None and not shape.fields:
         raise skipped
     return shape
+
+
+def _is_ignored(error: Exception, words: str, options: FileOptions) -> bool:
+    """Whether these are Spark's words for one file that it cannot read, where ``ignoreCorruptFiles`` is true."""
+    return words in str(error) and options.skips.get("ignoreCorruptFiles") == "true"
 
 
 def sampled(spark: SparkSession, files: Sequence[File]) -> Sequence[File]:

@@ -93,24 +93,24 @@ class KeptSchema:
         folder: Below which it is.
         files: Which files it is of.
         writes: Whether it is changed; else ``write`` and ``keep_existing`` do nothing.
-        earlier: The folder where older versions of rivermouth kept it, together with those of other sources; None where
-            they kept it here.
+        earlier: Where older versions of rivermouth kept it, together with those of other sources; None where that is
+            this place.
     """
 
     spark: SparkSession
     folder: str
     files: FileSet
     writes: bool = True
-    earlier: str | None = None
+    earlier: KeptSchema | None = None
 
     def read(self) -> Kept | None:
         """What is kept; None before the first start.
 
         Of other files the columns and their types count, and all files of this source are looked at again.
         """
-        text, mine = self._text(self.folder, _SCHEMA), True
+        text, mine = self.text(_SCHEMA), True
         if text is None and self.earlier is not None:
-            text, mine = self._text(self.earlier, _SCHEMA), False
+            text, mine = self.earlier.text(_SCHEMA), False
         if text is None:
             return None
         told = json.loads(text)
@@ -131,13 +131,8 @@ class KeptSchema:
 
     def existing(self) -> list[str] | None:
         """Addresses of the files that were there at the first start; None before it."""
-        text = self._text(self.folder, _EXISTING)
+        text = self.text(_EXISTING)
         return None if text is None else text.splitlines()
-
-    def existing_earlier(self) -> list[str]:
-        """Those that an older version of rivermouth kept."""
-        text = None if self.earlier is None else self._text(self.earlier, _EXISTING)
-        return [] if text is None else text.splitlines()
 
     def keep_existing(self, paths: Sequence[str]) -> None:
         """Keeps the addresses of the files that are there at the first start."""
@@ -145,11 +140,12 @@ class KeptSchema:
             return
         files_for(self.folder, self.spark).write(self._path(_EXISTING), "".join(f"{path}\n" for path in paths))
 
-    def _text(self, folder: str, name: str) -> str | None:
-        return files_for(folder, self.spark).read(_path(folder, name))
+    def text(self, name: str) -> str | None:
+        """What one of its files holds; None where it is not there."""
+        return files_for(self.folder, self.spark).read(self._path(name))
 
     def _path(self, name: str) -> str:
-        return _path(self.folder, name)
+        return f"{self.folder.rstrip('/')}/{_FOLDER}/{name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,10 +184,6 @@ class SchemasOfRun:
         self.anew.difference_update(datasets)
 
 
-def _path(folder: str, name: str) -> str:
-    return f"{folder.rstrip('/')}/{_FOLDER}/{name}"
-
-
 def default_place(spark: SparkSession, state_folder: str, files: FileSet, flow: str, *, writes: bool) -> KeptSchema:
     """The place for the schema of a source that names none.
 
@@ -203,10 +195,10 @@ def default_place(spark: SparkSession, state_folder: str, files: FileSet, flow: 
         writes: Whether it is changed.
     """
     # Older versions of rivermouth had one place for each path and format of a dataset.
-    earlier = _folder(state_folder, files.format, files.path)
+    earlier = KeptSchema(spark, _folder(state_folder, files.format, files.path), files, writes)
     more = [f"{name} {value}" for name, value in (("glob", files.glob), ("row", files.row), ("flow", flow)) if value]
     if not more:
-        return KeptSchema(spark, earlier, files, writes)
+        return earlier
     own = _folder(state_folder, files.format, files.path.rstrip("/"), *more)
     return KeptSchema(spark, own, files, writes, earlier)
 

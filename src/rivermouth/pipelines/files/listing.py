@@ -67,14 +67,14 @@ def files_of(spark: SparkSession, path: str, glob: str | None = None, at: str | 
     return sorted(found, key=lambda each: (each.changed_ms, each.path))
 
 
-def pattern_of(glob: str | None) -> re.Pattern[str]:
+def pattern_of(glob: str | None) -> re.Pattern[str] | None:
     """The names that a pattern of Hadoop's has; None for all."""
-    return re.compile(".*" if glob is None else _as_regex(glob), re.DOTALL)
+    return None if glob is None else re.compile(_as_regex(glob), re.DOTALL)
 
 
-def has_name(path: str, pattern: re.Pattern[str]) -> bool:
+def has_name(path: str, pattern: re.Pattern[str] | None) -> bool:
     """Whether the file at an address has such a name."""
-    return pattern.fullmatch(unquote(path.rsplit("/", 1)[-1])) is not None
+    return pattern is None or pattern.fullmatch(unquote(path.rsplit("/", 1)[-1])) is not None
 
 
 def _as_regex(glob: str) -> str:

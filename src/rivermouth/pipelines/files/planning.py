@@ -74,43 +74,10 @@ class FileSite:
         """Where it is written, as text."""
         return None if self.at is None else str(self.at)
 
-
-@dataclass(frozen=True, slots=True)
-class FileSites:
-    """Where the sources of files of a pipeline belong.
-
-    Attributes:
-        state: Below which they keep what they know, each dataset in a folder of its own.
-        located: As of ``FileSite``.
-        written: As of ``FileSite``.
-        writes: As of ``FileSite``.
-        in_test: As of ``FileSite``.
-        starts: Knows which files they leave out.
-        schemas: Knows where their schemas are.
-    """
-
-    state: str
-    located: Callable[[str, str | None], str]
-    written: Callable[[str, str | None], str]
-    writes: bool
-    in_test: bool
-    starts: FirstStarts = field(default_factory=FirstStarts)
-    schemas: SchemasOfRun = field(default_factory=SchemasOfRun)
-
-    def site(self, dataset: str = "query", at: SourceLine | None = None, flow: str = "") -> FileSite:
-        """Where a source belongs that the query of a dataset reads, or that of one of its flows."""
-        return FileSite(
-            f"{self.state}/{dataset.replace('/', '_')}",
-            self.located,
-            self.written,
-            at,
-            self.writes,
-            self.in_test,
-            dataset,
-            self.starts,
-            flow,
-            self.schemas,
-        )
+    def of(self, dataset: str = "query", at: SourceLine | None = None, flow: str = "") -> FileSite:
+        """Of the place of all sources: where one belongs that the query of a dataset reads, or of one of its flows."""
+        folder = f"{self.state_folder}/{dataset.replace('/', '_')}"
+        return replace(self, state_folder=folder, dataset=dataset, at=at, flow=flow)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from pyspark.errors import PySparkException
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
-from rivermouth.names import folded
+from rivermouth.names import folded, pointer_step
 
 _NAME: Final = re.compile(r"\s*((?:`(?:[^`]|``)*`|[^\s.`]+)(?:\.(?:`(?:[^`]|``)*`|[^\s.`]+))*)\s+(.+)", re.DOTALL)
 _STEP: Final = re.compile(r"`((?:[^`]|``)*)`|([^\s.`]+)")
@@ -22,6 +22,7 @@ _BY_WIDTH: Final[tuple[tuple[type[T.DataType], ...], ...]] = (
 
 Hint = tuple[tuple[str, ...], T.DataType]
 """The path of a column and its type."""
+_Leaf = Callable[[T.DataType, T.DataType | None], T.DataType]
 
 
 def hints(ddl: str) -> list[Hint]:
@@ -110,12 +111,18 @@ def _hinted(declared: T.DataType, path: tuple[str, ...], kind: T.DataType) -> T.
     return _hinted_struct(T.StructType(), path, kind)
 
 
-def united(kept: T.StructType, found: T.StructType) -> T.StructType:
-    """The kept schema and, behind it, the fields that it does not have; types that are kept stay."""
+def united(kept: T.StructType, found: T.StructType, leaf: _Leaf = lambda kept, _: kept) -> T.StructType:
+    """The kept schema and, behind it, the fields that it does not have; types that are kept stay.
+
+    Args:
+        kept: The kept schema.
+        found: Another one.
+        leaf: Gives the type of a field of both that is not nested in both.
+    """
     there = {folded(each.name): each.dataType for each in reversed(found.fields)}
     known = {folded(each.name) for each in kept.fields}
     fields = [
-        T.StructField(each.name, _united(each.dataType, there.get(folded(each.name))), metadata=each.metadata)
+        T.StructField(each.name, _united(each.dataType, there.get(folded(each.name)), leaf), metadata=each.metadata)
         for each in kept.fields
     ]
     for each in found.fields:
@@ -138,15 +145,15 @@ def retyped(kept: T.StructType, found: T.StructType) -> T.StructType:
     )
 
 
-def _united(kept: T.DataType, found: T.DataType | None) -> T.DataType:
+def _united(kept: T.DataType, found: T.DataType | None, leaf: _Leaf) -> T.DataType:
     match kept, found:
         case T.StructType(), T.StructType():
-            return united(kept, found)
+            return united(kept, found, leaf)
         case T.ArrayType(), T.ArrayType():
-            return T.ArrayType(_united(kept.elementType, found.elementType))
+            return T.ArrayType(_united(kept.elementType, found.elementType, leaf))
         case T.MapType(), T.MapType():
-            return T.MapType(kept.keyType, _united(kept.valueType, found.valueType))
-    return kept
+            return T.MapType(kept.keyType, _united(kept.valueType, found.valueType, leaf))
+    return leaf(kept, found)
 
 
 def one_spelling(shape: T.StructType) -> T.StructType:
@@ -217,7 +224,7 @@ def pointers(schema: T.StructType, path: str = "") -> list[str]:
     """The JSON pointers of all fields; ``[]`` is any element of an array."""
     found: list[str] = []
     for each in schema.fields:
-        found.extend(_pointers(each.dataType, f"{path}/{each.name.replace('~', '~0').replace('/', '~1')}"))
+        found.extend(_pointers(each.dataType, path + pointer_step(each.name)))
     return found
 
 
@@ -232,19 +239,10 @@ def _pointers(declared: T.DataType, path: str) -> list[str]:
 
 def widened(older: T.StructType, newer: T.StructType) -> T.StructType:
     """The fields of both. Of two numbers of one kind the wider type counts, of other types that of the older field."""
-    types = {folded(each.name): each.dataType for each in newer.fields}
-    fields = [T.StructField(each.name, _widened(each.dataType, types.get(folded(each.name)))) for each in older.fields]
-    return united(T.StructType(fields), newer)
+    return united(older, newer, _wider)
 
 
-def _widened(older: T.DataType, newer: T.DataType | None) -> T.DataType:
-    match older, newer:
-        case T.StructType(), T.StructType():
-            return widened(older, newer)
-        case T.ArrayType(), T.ArrayType():
-            return T.ArrayType(_widened(older.elementType, newer.elementType))
-        case T.MapType(), T.MapType():
-            return T.MapType(older.keyType, _widened(older.valueType, newer.valueType))
+def _wider(older: T.DataType, newer: T.DataType | None) -> T.DataType:
     for kinds in _BY_WIDTH:
         if newer is not None and type(older) in kinds and type(newer) in kinds:
             return older if kinds.index(type(older)) >= kinds.index(type(newer)) else newer

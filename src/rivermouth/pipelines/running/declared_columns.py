@@ -196,6 +196,8 @@ def check_columns(flow: FlowNode, cdc: AutoCdc, columns: T.StructType, others: S
                 raise CdcColumnUnknown(at=str(flow.at), flow=flow.name, argument=argument, column=column, fix=fix)
     detail, fix = _fault(cdc, known)
     if not detail:
+        detail, fix = _fault_of_names(cdc, map(str.lower, payload(columns, cdc).names))
+    if not detail:
         detail, fix = _fault_of_lists(cdc, T.StructType([*columns, *others]))
     if detail:
         raise DefinitionInvalid(at=str(flow.at), definition=f"flow {flow.name}", detail=detail, fix=fix)
@@ -221,8 +223,7 @@ def _fault(cdc: AutoCdc, types: Mapping[str, str]) -> tuple[str, str]:
     if listed is not None and types[listed.lower()] != "array<string>":
         detail = f"columns_to_update names {listed}, which is {types[listed.lower()]} and no array<string>"
         return detail, f"split it in the source, for example split({listed}, ',')"
-    unwanted = {*excepted, (listed or "").lower()}
-    return _fault_of_names(cdc, [name for name in types if (not chosen or name in chosen) and name not in unwanted])
+    return "", ""
 
 
 def _fault_of_names(cdc: AutoCdc, columns: Iterable[str]) -> tuple[str, str]:

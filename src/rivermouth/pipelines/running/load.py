@@ -93,7 +93,7 @@ def loaded(
             definitions = given.definitions(definitions, pipeline.names)
         definitions = with_known_properties(workspace.session, definitions)
         found = declared(definitions, pipeline.names)
-        workspace.file_sites.schemas.anew.update(_inferred_anew(found, pipeline.names, rewrites))
+        workspace.file_site.schemas.anew.update(_inferred_anew(found, pipeline.names, rewrites))
         resolver = Resolver(workspace, found, f"{folder}/tables", rewrites, writes=writes)
         graph = resolver.graph()
         if settled(workspace, graph):

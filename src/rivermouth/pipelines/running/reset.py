@@ -221,7 +221,7 @@ def clear(loaded: Loaded, node: Node) -> None:
         context.source_files.forget(session, context.flow)
         files.delete(context.places.checkpoint)
     views = [loaded.graph.shown(each) for each in loaded.graph.nodes if each.kind == "view"]
-    loaded.workspace.file_sites.schemas.keep({loaded.graph.shown(node), *views})
+    loaded.workspace.file_site.schemas.keep({loaded.graph.shown(node), *views})
 
 
 def read_again(loaded: Loaded, node: Node, flows: Iterable[FlowNode]) -> None:

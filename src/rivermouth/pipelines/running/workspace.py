@@ -16,8 +16,9 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from rivermouth.engine.query.counted_view import CountedView, counted_view
 from rivermouth.errors import DatasetUnknown, QueryFunctionFailed, RivermouthError, first_line
 from rivermouth.pipelines import event_columns
+from rivermouth.pipelines.files.first_starts import FirstStarts
 from rivermouth.pipelines.files.options import notes_of
-from rivermouth.pipelines.files.planning import FileSite, FileSites
+from rivermouth.pipelines.files.planning import FileSite
 from rivermouth.pipelines.files.sources import read_files, stream_files
 from rivermouth.pipelines.graph import Declared, Input, Node
 from rivermouth.pipelines.names import TableName, Use, parted
@@ -92,7 +93,8 @@ class Workspace(Reader):
         self.lock = threading.RLock()
         self.nodes: Nodes | None = None
         self.in_test = given is not None
-        self.file_sites = FileSites(state, pipeline.located, pipeline.written, writes, self.in_test)
+        starts = FirstStarts()
+        self.file_site = FileSite(state, pipeline.located, pipeline.written, None, writes, self.in_test, starts=starts)
         self._given = given
         self.of_views: dict[TableName, Evaluated] = {}
         """Queries of views, kept while the graph is made."""
@@ -354,7 +356,7 @@ class Workspace(Reader):
     def site(self) -> FileSite:
         """Where the source of files belongs that the query reads which is evaluated now."""
         reads = self._reads[-1] if self._reads else None
-        return self.file_sites.site(reads.dataset, reads.at, reads.flow) if reads else self.file_sites.site()
+        return self.file_site.of(reads.dataset, reads.at, reads.flow) if reads else self.file_site.of()
 
     def current(self) -> tuple[str | None, str]:
         """See ``Catalogue``."""

@@ -11,7 +11,7 @@ from rivermouth.domain.delta.table_transaction import TableTransaction
 from rivermouth.domain.kafka.kafka_offsets import flat_offsets
 from rivermouth.domain.ledger.data_loss import LossDecision
 from rivermouth.domain.ledger.ledger import EARLIEST, Counts, Entry
-from rivermouth.domain.ledger.offset_ranges import Offsets
+from rivermouth.domain.ledger.offset_ranges import Offsets, within
 from rivermouth.errors import CommitLost, LedgerLost, LedgerTooNew, LedgerUnreadable, LedgerVoid, TableForeign
 from rivermouth.ports.delta import delta_table
 
@@ -273,10 +273,7 @@ class TableLedger:
 def narrowed(error: LedgerVoid, reads: Mapping[str, Collection[int]]) -> LedgerVoid:
     """The same, about what the flow reads: of what it reads no more nothing can be decided, and nothing has to be."""
     facts: dict[str, Any] = error.facts
-    moved, stands, undone = (
-        {t: {p: parts[p] for p in parts if p in reads[t]} for t, parts in facts[name].items() if t in reads}
-        for name in ("moved", "stands", "undone")
-    )
+    moved, stands, undone = (within(facts[name], reads) for name in ("moved", "stands", "undone"))
     moved, undone = ({topic: parts for topic, parts in each.items() if parts} for each in (moved, undone))
     again = _again(facts["flow"], undone, stands) if facts["again"] else ""
     return LedgerVoid(**{**facts, "moved": moved, "options": _options(moved, stands), "undone": undone, "again": again})

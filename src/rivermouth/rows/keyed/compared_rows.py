@@ -30,7 +30,7 @@ def comparable(sql: str, kind: T.DataType, depth: int = 0) -> str:
     match kind:
         case T.VariantType():
             return f"to_json({sql})"
-        case _ if not _needs_help(kind):
+        case _ if not needs_help(kind):
             return sql
         case T.StructType():
             fields = (f"{comparable(f'{sql}.{quoted(each.name)}', each.dataType, depth)}" for each in kind.fields)
@@ -49,7 +49,8 @@ def alike(one: str, other: str, kind: T.DataType) -> str:
     return f"{comparable(one, kind)} <=> {comparable(other, kind)}"
 
 
-def _needs_help(kind: T.DataType) -> bool:
+def needs_help(kind: T.DataType) -> bool:
+    """Whether Spark cannot compare two values of a type."""
     return any(word in kind.simpleString() for word in ("map<", "variant"))
 
 

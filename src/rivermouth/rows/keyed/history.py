@@ -272,8 +272,7 @@ def _behind_what_they_follow(found: DataFrame, order: ChangeOrder) -> DataFrame:
 def _compared(shape: StructType, order: ChangeOrder) -> list[str]:
     """By which columns it is told whether a record was read otherwise when it was stored."""
     told = {*order.keys, *order.columns, *order.unlike, names.START_AT, names.END_AT, names.SEQUENCE}
-    kinds = {field.name: field.dataType.simpleString() for field in shape if field.name not in told}
-    return [name for name, kind in kinds.items() if "map<" not in kind and "variant" not in kind]
+    return [each.name for each in shape if each.name not in told and not compared_rows.needs_help(each.dataType)]
 
 
 def _newest(found: DataFrame, order: ChangeOrder, compared: Sequence[str]) -> DataFrame:

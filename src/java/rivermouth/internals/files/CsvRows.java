@@ -268,21 +268,24 @@ public final class CsvRows implements Serializable {
         private final String[] lines;
         private final String text;
         private int at;
-        private long begun;
+        private int begun;
         private CsvParser patient;
 
         Source(byte[] file) {
             boolean separated = read().lineSeparatorInRead().isDefined();
             parser = new CsvParser(settings());
             String whole = new String(file, Charset.forName(read().charset()));
-            text = whole.startsWith("\uFEFF") ? whole.substring(1) : whole;
+            if (whole.startsWith("\uFEFF")) {
+                whole = whole.substring(1);
+            }
+            text = read().multiLine() ? whole : null;
             if (read().multiLine()) {
                 parser.beginParsing(new StringReader(text));
                 lines = null;
                 return;
             }
             Pattern between = separated ? Pattern.compile(Pattern.quote(read().lineSeparator().get())) : LINES;
-            lines = between.split(text, -1);
+            lines = between.split(whole, -1);
         }
 
         private CsvParserSettings settings() {
@@ -313,7 +316,7 @@ public final class CsvRows implements Serializable {
             if (begun >= text.length()) {
                 return null;
             }
-            int before = place(parser);
+            int before = begun + (int) parser.getContext().currentChar();
             try {
                 String[] tokens = parser.parseNext();
                 return tokens == null ? null : new Found(tokens, null);
@@ -341,10 +344,6 @@ public final class CsvRows implements Serializable {
             begun = end;
             parser.beginParsing(from(end));
             return text.substring(from, end).strip();
-        }
-
-        private int place(CsvParser parser) {
-            return (int) (begun + parser.getContext().currentChar());
         }
 
         private StringReader from(int place) {

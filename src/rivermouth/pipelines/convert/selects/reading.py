@@ -54,8 +54,7 @@ def _of_decoded(draft: Draft) -> Rows:
         if step.where is not None or found[0].text != "*" or any(len(each.names) != 1 for each in found[1:]):
             raise NotReadable(draft.at, "it selects of decoded rows: use the setting select of decode()")
         rows.derived |= {each.names[0]: each.text for each in found[1:]}
-    parts = {name.lower() for name in (*draft.dataset.partition_by, *(draft.cdc.keys if draft.cdc else ()))}
-    if further := [name for name in rows.derived if name.lower() not in parts]:
+    if further := [name for name in rows.derived if name.lower() not in draft.parts]:
         reason = f"it computes {', '.join(further)} of decoded rows: use the setting select of decode()"
         raise NotReadable(draft.at, reason)
     return rows
@@ -321,8 +320,6 @@ class _Reading(KafkaReading):
 
     def _is_part(self, name: str, each: Item, items: list[Item]) -> bool:
         """Whether a column is one that a partition or a key is computed in, next to all others."""
-        cdc = self.draft.cdc
-        parts = {part.lower() for part in (*self.draft.dataset.partition_by, *(cdc.keys if cdc else ()))}
         is_there = name.lower() in {other.lower() for other in self.payload or ()}
         has_all = len(items) > 1 and items[0].excepted is not None
-        return name.lower() in parts and each.column is None and has_all and not is_there
+        return name.lower() in self.draft.parts and each.column is None and has_all and not is_there

@@ -66,7 +66,7 @@ def misfits(texts: dict[str, tuple[str, str]]) -> str:
     if not texts:
         return "CAST(NULL AS STRING)"
     pairs = ", ".join(
-        f"{names.literal('/' + name.replace('~', '~0').replace('/', '~1'))}, CASE WHEN {value} IS NULL THEN {text} END"
+        f"{names.literal(names.pointer_step(name))}, CASE WHEN {value} IS NULL THEN {text} END"
         for name, (text, value) in texts.items()
     )
     return f"to_json(map_filter(map({pairs}), (misfit_name, misfit_text) -> misfit_text IS NOT NULL))"

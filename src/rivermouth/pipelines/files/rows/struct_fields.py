@@ -53,7 +53,7 @@ def others(value: str, declared: T.StructType, read: T.StructType, depth: int = 
     found: list[tuple[str, str]] = []
     for each in read.fields:
         field = _field(value, each.name) if value else names.quoted(each.name)
-        pointer = "/" + each.name.replace("~", "~0").replace("/", "~1")
+        pointer = names.pointer_step(each.name)
         if folded(each.name) not in types:
             found.append((pointer, field))
         else:

@@ -10,7 +10,6 @@ from pyspark.sql.classic.column import Column as ClassicColumn
 from rivermouth import names
 from rivermouth.decoding.jvm import jvm_classes
 from rivermouth.decoding.jvm.java_objects import java_session
-from rivermouth.names import folded
 from rivermouth.pipelines.files import failures, schemas
 from rivermouth.pipelines.files.known_options import FIXED
 from rivermouth.pipelines.files.plan import FILE
@@ -34,11 +33,9 @@ def rows(read: DataFrame, plan: Plan, read_as: T.StructType) -> DataFrame:
         read_as: As ``read_schema`` gives it.
     """
     filed = with_folders(read.selectExpr("*", f"_metadata.file_path AS {FILE}"), plan)
-    declared = {folded(each.name): each.dataType for each in plan.in_files.fields}
     columns = {
-        each.name: struct_fields.narrowed(names.quoted(each.name), declared[folded(each.name)], each.dataType)
-        for each in read_as.fields
-        if folded(each.name) in declared
+        mine.name: struct_fields.narrowed(names.quoted(mine.name), mine.dataType, each.dataType)
+        for mine, each in zip(plan.in_files.fields, read_as.fields, strict=False)  # those that are declared come first
     }
     if plan.options.format in FIXED:
         return filed.selectExpr(*plan.selected(columns, None, "CAST(NULL AS STRING)"))

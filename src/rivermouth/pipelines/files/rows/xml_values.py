@@ -91,7 +91,7 @@ class Elements:
         begin = f"{sql}." if sql else ""
         parts = [f"array({_entry(f'''concat({pointer}, '/_unknown_elements')''', f'{begin}{OTHERS}')})"]
         for each in schema.fields:
-            step = names.literal("/" + each.name.replace("~", "~0").replace("/", "~1"))
+            step = names.literal(names.pointer_step(each.name))
             parts.append(self._lost(f"{begin}{names.quoted(each.name)}", each, f"concat({pointer}, {step})", depth))
         return f"concat({', '.join(part for part in parts if part)})"
 

@@ -127,8 +127,10 @@ def _merge_next(loaded: Loaded, node: Node, flow: FlowNode, context: QueryContex
 
 def _end(loaded: Loaded, flow: FlowNode, context: QueryContext) -> None:
     """Writes down that a flow which runs once has merged all snapshots, if it has merged one."""
+    if not flow.once:
+        return
     position = context.ledger.position(loaded.workspace.session)
-    if flow.once and position.entry.offsets:
+    if position.entry.offsets:
         state = loaded.resolver.tables.state(context.places.table, position.version)
         nothing = no_rows(loaded.workspace.session, state.columns)
         context.ledger.write(nothing, position, position.entry.after_end, table_id=state.table_id)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def settled(workspace: Workspace, graph: Graph) -> bool:
     """Whether flows of sources that seemed to start have begun before; the queries must be evaluated again."""
-    return workspace.file_sites.starts.settle(lambda start: _has_begun(workspace, graph, start))
+    return workspace.file_site.starts.settle(lambda start: _has_begun(workspace, graph, start))
 
 
 def _has_begun(workspace: Workspace, graph: Graph, start: FirstStart) -> bool:
