@@ -86,6 +86,13 @@ def test_a_function_can_be_decorated_for_several_datasets(tmp_path):
     assert datasets[-1].query.function.__code__.co_filename.endswith("a.py")
 
 
+def test_a_function_of_a_flow_can_define_a_view_with_expectations_too(tmp_path):
+    text = "import dlt\ndef rows(): return 1\ndlt.append_flow(target='a')(rows)\n"
+    found = evaluated(tmp_path, f"{text}dlt.view(name='b')(dlt.expect('x', 'y')(rows))\n")
+    assert [each.name for each in found.flows] == ["rows"]
+    assert [(each.name, [one.condition for one in each.expectations]) for each in found.datasets] == [("b", ["y"])]
+
+
 @pytest.mark.parametrize(
     ("text", "line", "what"),
     [

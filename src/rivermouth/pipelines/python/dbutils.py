@@ -134,7 +134,8 @@ class Widgets:
 
     def getAll(self) -> dict[str, str]:  # noqa: N802
         """The values of all widgets that the file has."""
-        return {name: self._known[name] for name in self._defaults}
+        known = self._known
+        return {name: known[name] for name in self._defaults}
 
     def text(self, name: str, defaultValue: Any = "", label: Any = None) -> None:  # noqa: ARG002, N803
         """A widget with a default."""

@@ -71,7 +71,7 @@ def _flow(what: str, kind: FlowKind, target: Any, arguments: dict[str, Any]) -> 
     unknown_arguments(registry, f"{what} into {target}", {k: v for k, v in arguments.items() if k not in known}, known)
 
     def decorate(function: Function) -> Function:
-        refuse_expectations(registry, f"{what} into {target}", function)
+        decorated = refuse_expectations(registry, f"{what} into {target}", function)
         registry.add_flow(
             Flow(
                 name=arguments.get("name") or function.__name__,
@@ -84,7 +84,7 @@ def _flow(what: str, kind: FlowKind, target: Any, arguments: dict[str, Any]) -> 
                 keys=column_names(registry, f"{what} into {target}", "keys", arguments.get("keys")),
             )
         )
-        return function
+        return decorated
 
     return decorate
 
@@ -217,9 +217,9 @@ def foreach_batch_sink(function: Any = None, /, *, name: str | None = None) -> A
         name, function = function, None
 
     def decorate(function: Function) -> Function:
-        refuse_expectations(registry, f"sink {name or function.__name__}", function)
+        decorated = refuse_expectations(registry, f"sink {name or function.__name__}", function)
         registry.sinks.append(Sink(name or function.__name__, registry.here(), function=printing_apart(function)))
-        return function
+        return decorated
 
     return decorate if function is None else decorate(function)
 

@@ -156,14 +156,6 @@ def invalid(registry: Registry, what: str, detail: str, fix: str) -> DefinitionI
     return DefinitionInvalid(at=str(registry.here()), definition=what, detail=detail, fix=fix)
 
 
-def mark(function: Callable[..., Any], name: str, value: Any) -> None:
-    """Keeps ``value`` with a function, if it is one that can keep something."""
-    try:
-        setattr(function, name, value)
-    except AttributeError:
-        function.__func__.__dict__[name] = value  # type: ignore[attr-defined]
-
-
 def with_marks(function: Callable[..., Any], **marks: Any) -> Callable[..., Any]:
     """A function that does the same and has marks; the other one may be decorated again, for another dataset."""
 
@@ -181,21 +173,24 @@ def own(function: Callable[..., Any]) -> Callable[..., Any]:
     return found
 
 
-def refuse_expectations(registry: Registry, what: str, function: Callable[..., Any]) -> None:
+def refuse_expectations(registry: Registry, what: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """Raises DefinitionInvalid where a function that defines no dataset has expectations, below its decorator or above.
 
     Args:
         registry: Knows the line.
         what: What the function defines.
-        function: The function. It is marked, so that decorators above are refused too.
+        function: The function.
+
+    Returns:
+        The function with a mark, so that decorators above are refused too.
     """
     if marked(function, EXPECTATIONS):
         raise invalid(registry, what, "its expectations would not be checked", ON_THE_TABLE)
-    mark(function, NO_DATASET, what)
+    return with_marks(function, **{NO_DATASET: what})
 
 
 def marked(function: Callable[..., Any], name: str, otherwise: Any = None) -> Any:
-    """What ``mark`` kept."""
+    """What a function was marked with."""
     return getattr(function, name, otherwise)
 
 
