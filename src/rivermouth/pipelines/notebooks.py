@@ -276,12 +276,13 @@ def _is_python(text: str) -> bool:
 def _run(text: str, at: SourceLine) -> Cell:
     """What is behind ``%run``: the path of a notebook, and values of its widgets."""
     found = _RUN.match(text)
-    *paths, written = found.groups() if found else ("", None)
-    arguments = {name: quoted or single or bare for name, quoted, single, bare in _ARGUMENT.findall(written or "")}
-    if _ARGUMENT.sub("", written or ""):
-        detail = f"%run: the arguments behind {next(filter(None, paths), '')} cannot be read"
+    *paths, written = found.groups(default="") if found else ("", "")
+    path = "".join(paths)  # at most one of them is there
+    if _ARGUMENT.sub("", written):
+        detail = f"%run: the arguments behind {path} cannot be read"
         raise NotebookInvalid(at=str(at), file=at.file, detail=detail, fix='write $name="value" for each of them')
-    return Cell("run", next(filter(None, paths), ""), at, arguments)
+    arguments = {name: quoted or single or bare for name, quoted, single, bare in _ARGUMENT.findall(written)}
+    return Cell("run", path, at, arguments)
 
 
 def _moved(at: SourceLine, lines: int) -> SourceLine:

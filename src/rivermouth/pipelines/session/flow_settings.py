@@ -117,7 +117,7 @@ class SessionOfFlows(SparkSession):
         return self._clone is not None
 
     @property
-    def conf(self) -> RuntimeConfig:
+    def conf(self) -> Settings:
         """The session's settings; also those that only the pipeline knows."""
         return self._own_conf if self._clone is None else self._clone.conf
 
@@ -131,12 +131,11 @@ class SessionOfFlows(SparkSession):
             at: Where they are written; None on the command line.
             note: Gets a sentence for each of these.
         """
-        kept = self._own_conf.kept if self._clone is None else self._clone.conf.kept
-        asked = [name for name in names if name in kept and name.startswith("spark.")]
+        at, kept = at or _COMMAND_LINE, self.conf.kept
+        asked = [n for n in names if n in kept and n.startswith("spark.") and (at.file, n) not in self._noted]
         there = dict(self.sparkContext.getConf().getAll()) if asked else {}
-        at = at or _COMMAND_LINE
         for name in asked:
-            if there.get(name) != kept[name] and (at.file, name) not in self._noted:
+            if there.get(name) != kept[name]:
                 self._noted.add((at.file, name))
                 fix = f"write it as spark: {{conf: {{{name}: ...}}}} in rivermouth.yml"
                 note(at, f"{name} has no effect here, Spark takes it when it starts: {fix}")
@@ -165,9 +164,8 @@ class SessionOfFlows(SparkSession):
             self._of_thread.clone = before
 
     def _cloned(self, conf: Mapping[str, str]) -> _Clone:
-        kept = self._own_conf.kept if self._clone is None else self._clone.conf.kept
         session = sessions.cloned(self)
-        settings = Settings(java_session(session).conf(), kept)
+        settings = Settings(java_session(session).conf(), self.conf.kept)
         for name, value in conf.items():
             settings.set(name, value)
         return _Clone(session, settings)

@@ -99,20 +99,11 @@ def read_pipeline(written: Written, reading: Reading) -> PipelineSettings:
     )
 
 
-def as_configuration(name: str, value: Written, key: str = "configuration") -> str:
-    """A value of ``configuration`` or ``parameters``, which is never shown.
-
-    Raises:
-        PipelineSettingsInvalid: It is no text.
-    """
-    return value.text(f"{key}.{name}")
-
-
 def _configuration(known: Mapping[str, Written], params: Mapping[str, str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for key in ("configuration", "parameters"):
         said = known[key].mapping(key) if key in known else {}
-        found |= {name: as_configuration(name, value, key) for name, value in said.items()}
+        found |= {name: value.text(f"{key}.{name}") for name, value in said.items()}
     return found | dict(params)
 
 

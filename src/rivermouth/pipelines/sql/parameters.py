@@ -64,36 +64,26 @@ class SqlText(str):
     __slots__ = ()
 
 
-def with_variables(
-    text: str, params: Mapping[str, str], at: SourceLine, *, start: int = 0, end: int | None = None
-) -> str:
-    """A piece of a text with the value of each ``${name}`` in its place, in strings and names, too; comments stay.
+def with_variables(text: str, params: Mapping[str, str], at: SourceLine) -> str:
+    """A text with the value of each ``${name}`` in its place, in strings and names, too; comments stay.
 
     Args:
         text: Any SQL.
         params: Values by name.
         at: Where the text's first line is.
-        start: The first character of the piece.
-        end: The character after its last one; None for all.
 
     Raises:
         SqlParameterUnknown: A name has no value.
         SqlInvalid: The text has a string or comment that does not end.
     """
-    end = len(text) if end is None else end
-    piece = text[start:end]
-    found = variables(text, params, at, start=start, end=end)
-    return edited(piece, [(low - start, high - start, new) for low, high, new in found]).text if found else piece
+    return edited(text, variables(text, params, at)).text
 
 
-def variables(
-    text: str, params: Mapping[str, str], at: SourceLine, *, start: int = 0, end: int | None = None
-) -> list[Edit]:
+def variables(text: str, params: Mapping[str, str], at: SourceLine) -> list[Edit]:
     """The changes that ``with_variables`` makes. As it."""
-    end = len(text) if end is None else end
-    if "${" not in text[start:end]:
+    if "${" not in text:
         return []
-    found = (token for token in tokens(text, at, start=start, end=end) if "${" in token.text)
+    found = (token for token in tokens(text, at) if "${" in token.text)
     return [(token.start, token.end, _filled(token, params, place(text, token.start, at))) for token in found]
 
 

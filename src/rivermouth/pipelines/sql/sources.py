@@ -11,7 +11,7 @@ from rivermouth.pipelines.spec import SourceLine
 from rivermouth.pipelines.sql.constants import Constant, Expressions, closing, split_at_commas
 from rivermouth.pipelines.sql.parameters import with_variables
 from rivermouth.pipelines.sql.scopes import QUERY, Relation, Scope, begins_branch, branch
-from rivermouth.pipelines.sql.table_clauses import END_OF_FROM, KEY_ONCE, alias_behind, read_clauses, rows_of_values
+from rivermouth.pipelines.sql.table_clauses import END_OF_FROM, KEY_ONCE, alias_behind, end_of_rows, read_clauses
 from rivermouth.pipelines.sql.tables import DECODING, Argument, Reference, Setting, TableFunction
 from rivermouth.pipelines.sql.tokens import Token, is_part, place, tokens
 
@@ -200,9 +200,8 @@ class Sources:
         if word == "STREAM" and i + 1 < end and (after == "(" or self._is_relation_name(i + 1, end)):
             return self._stream(i + 1, end, ctes)
         if word == "VALUES":
-            rows, after_rows = rows_of_values(self.found, i + 1, end)
-            for low, high in rows:
-                self._level(low, high, ctes)
+            after_rows = end_of_rows(self.found, i + 1, end)
+            self._level(i + 1, after_rows, ctes)
             return after_rows
         if i >= end or not self.found[i].is_name:
             return i

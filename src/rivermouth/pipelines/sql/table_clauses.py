@@ -136,37 +136,31 @@ def _is_in_interval(found: list[Token], start: int, i: int) -> bool:
     return is_number and not (found[i - 1].is_string and " " in found[i - 1].value.strip())
 
 
-def rows_of_values(found: list[Token], i: int, end: int) -> tuple[list[tuple[int, int]], int]:
-    """The rows behind the word ``VALUES``, each from and to, and the token behind the last one: an alias, or a clause.
+def end_of_rows(found: list[Token], i: int, end: int) -> int:
+    """The token behind the rows of ``VALUES``: an alias, or a clause.
 
     Args:
         found: Tokens.
         i: The token behind the word.
         end: The token after the last one that can belong to it.
     """
-    rows = []
-    while i < end:
-        low = i
-        while i < end and found[i].text != "," and not _ends_row(found, i, low, end):
-            i = closing(found, i) + 1 if found[i].text == "(" else i + 1
-        rows.append((low, min(i, end)))
-        if i >= end or found[i].text != ",":
-            break
-        i += 1
-    return rows, min(i, end)
+    while i < end and not _ends_rows(found, i, end):
+        i = closing(found, i) + 1 if found[i].text == "(" else i + 1
+    return min(i, end)
 
 
-def _ends_row(found: list[Token], i: int, low: int, end: int) -> bool:
+def _ends_rows(found: list[Token], i: int, end: int) -> bool:
     """Whether the rows of VALUES end before ``i``: with a clause, or with an alias right behind a value."""
     if is_part(found, i):
         return False
-    if found[i].word in _BEHIND_TABLE | {"AS"}:
+    if found[i].word == "AS" or found[i].word in _BEHIND_TABLE:
         return True
     before = found[i - 1]
-    is_behind_value = i > low and (before.is_string or before.text == ")" or before.text[0].isdigit())
-    is_unit = i - 2 >= low and found[i - 2].word == "INTERVAL"
-    follows = _word(found[:end], i + 1)
-    return found[i].is_name and is_behind_value and not is_unit and follows in _BEHIND_TABLE | {"", ",", "("}
+    is_behind_value = before.is_string or before.text == ")" or before.text[0].isdigit()
+    if not (found[i].is_name and is_behind_value) or found[i - 2].word == "INTERVAL":
+        return False
+    follows = found[i + 1].word if i + 1 < end else ""
+    return follows in ("", ",", "(") or follows in _BEHIND_TABLE
 
 
 def alias_behind(found: list[Token], i: int, end: int) -> tuple[int, str | None]:

@@ -131,26 +131,25 @@ def line_of(text: str, position: int, at: SourceLine) -> SourceLine:
     return SourceLine(at.file, at.line + text.count("\n", 0, position), at.cell, before)
 
 
-def tokens(text: str, at: SourceLine, *, start: int = 0, end: int | None = None) -> list[Token]:
+def tokens(text: str, at: SourceLine) -> list[Token]:
     """The tokens of a text, without its comments. As ``lexed``."""
-    return list(lexed(text, at, start=start, end=end))
+    return list(lexed(text, at))
 
 
-def lexed(text: str, at: SourceLine, *, start: int = 0, end: int | None = None) -> Iterator[Token]:
+def lexed(text: str, at: SourceLine, *, start: int = 0) -> Iterator[Token]:
     """The tokens of a text, one after the other, without its comments.
 
     Args:
         text: Any SQL.
         at: Where the text's first line is; for errors.
         start: The character to begin with.
-        end: The character to stop before; None for all.
 
     Raises:
         SqlInvalid: A string, a quoted name or a comment does not end.
     """
-    position, end = start, len(text) if end is None else end
-    while position < end:
-        match = _TOKEN.match(text, position, end)
+    position = start
+    while position < len(text):
+        match = _TOKEN.match(text, position)
         assert match is not None, "the last alternative is any character"  # noqa: S101
         kind, position = match.lastgroup, match.end()
         if kind == "comment":

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final, Literal
 
-from rivermouth.errors.pipeline_sql import SqlInvalid
 from rivermouth.pipelines.spec import AutoCdc, SourceLine
 from rivermouth.pipelines.sql.constants import closing
 from rivermouth.pipelines.sql.definitions.cursor import Cursor, near
@@ -75,10 +74,7 @@ def _refuse_snapshots(cursor: Cursor) -> None:
     """Refuses ``FROM SNAPSHOT (...)``, and a table behind SNAPSHOT; a table may have that name."""
     if not cursor.sees("SNAPSHOT") or cursor.token(1).text in ("", "."):
         return
-    cursor.i += 1
-    is_table = _begins_clause(cursor)
-    cursor.i -= 1
-    if not is_table:
+    if not _begins_clause(cursor.within(cursor.i + 1, len(cursor.found))):
         raise cursor.not_supported("FROM SNAPSHOT", "define it in Python: dp.create_auto_cdc_from_snapshot_flow(...)")
 
 
@@ -139,9 +135,7 @@ def _no_misspelled_clause(cursor: Cursor) -> None:
     """Refuses ``SEQENCE BY`` in an expression, which would be a part of it without a sense."""
     first = near(cursor.word(), _FIRST_WORDS) if len(cursor.word()) > 3 else None  # noqa: PLR2004 - KEY is a name
     if first and first != cursor.word() and _FIRST_WORDS[first] and cursor.word(1) == _FIRST_WORDS[first]:
-        raise SqlInvalid(
-            at=cursor.invalid("", "").at, detail=f"unexpected {cursor.shown}", fix=f"did you mean {first}?"
-        )
+        raise cursor.invalid(f"unexpected {cursor.shown}", f"did you mean {first}?")
 
 
 def _value(cursor: Cursor, clause: tuple[str, ...]) -> dict[str, Any]:

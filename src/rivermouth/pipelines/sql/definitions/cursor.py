@@ -12,9 +12,9 @@ from rivermouth.errors.pipeline_sql import SqlInvalid, SqlNotConstant, SqlNotSup
 from rivermouth.pipelines.spec import SourceLine
 from rivermouth.pipelines.sql.constants import Expressions, closing
 from rivermouth.pipelines.sql.definitions.filled import FilledText
-from rivermouth.pipelines.sql.edits import edited
-from rivermouth.pipelines.sql.parameters import is_marker, markers, value_of, variables, with_variables
-from rivermouth.pipelines.sql.tokens import Token, quoted_name, tokens
+from rivermouth.pipelines.sql.edits import Edit, edited
+from rivermouth.pipelines.sql.parameters import is_marker, value_of, with_variables
+from rivermouth.pipelines.sql.tokens import Token, quoted_name, quoted_string, tokens
 
 MODIFIERS: Final = frozenset(
     ("PRIVATE", "TEMPORARY", "TEMP", "PERSISTED", "STREAMING", "INCREMENTAL", "LIVE", "MATERIALIZED")
@@ -251,20 +251,16 @@ class Cursor:
         """The same with the values of ``${name}``, and of ``:name`` as strings unless it has none of these."""
         if start >= end:
             return ""
-        self._need_values(self.found[start:end], has_markers=has_markers)
-        low = self.found[start].start
-        text, at = self.source.text[low : self.found[end - 1].end], self.source.line_of(low)
-        edits = variables(text, self.params, at)
-        if has_markers:
-            edits += markers(text, tokens(text, at), self.params, at)
-        return edited(text, edits).text
-
-    def _need_values(self, found: list[Token], *, has_markers: bool) -> None:
-        """Raises SqlParameterUnknown at the first parameter in these tokens that has no value."""
+        found, edits = self.found[start:end], list[Edit]()
+        low = found[0].start
         for i, token in enumerate(found):
             if has_markers and is_marker(found, i):
-                value_of(found[i + 1].text, self.params, self.source.place(token.start))
-            self._value(token)
+                value = value_of(found[i + 1].text, self.params, self.source.place(token.start))
+                edits.append((token.start - low, found[i + 1].end - low, quoted_string(value)))
+            elif "${" in token.text:
+                value = with_variables(token.text, self.params, self.source.line_of(token.start))
+                edits.append((token.start - low, token.end - low, value))
+        return edited(self.source.text[low : found[-1].end], edits).text
 
     def names(self, start: int, end: int) -> tuple[str, ...]:
         """The names of columns between the tokens ``start`` and ``end``, with commas between them.

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from rivermouth.errors.pipeline_sql import SqlInvalid
 from rivermouth.pipelines.spec import VIEWS, DatasetKind, Expectation
 from rivermouth.pipelines.sql.definitions.columns import Column, read_columns
 from rivermouth.pipelines.sql.definitions.cursor import Cursor
@@ -196,11 +195,8 @@ def _columns_of(cursor: Cursor, clause: str) -> tuple[str, ...]:
     start, end = cursor.parenthesis()
     for i in range(start, end - 1):
         if cursor.found[i].is_name and cursor.found[i + 1].text == "(":
-            raise SqlInvalid(
-                at=cursor.invalid("", "", position=cursor.found[i].start).at,
-                detail=f"{clause} takes names of columns, not expressions",
-                fix="compute the column in the SELECT and name it here",
-            )
+            detail, fix = "takes names of columns, not expressions", "compute the column in the SELECT and name it here"
+            raise cursor.invalid(f"{clause} {detail}", fix, position=cursor.found[i].start)
     return cursor.names(start, end)
 
 

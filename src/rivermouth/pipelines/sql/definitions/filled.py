@@ -78,7 +78,9 @@ def filled(text: str, at: SourceLine, found: list[Token], params: Mapping[str, s
         found: Tokens of it.
         params: Values of ``${name}``.
     """
-    values = {i: value for i, token in enumerate(found) if (value := _value(text, token, params)) is not None}
+    values = {i: value for i, token in enumerate(found) if (value := _value(token, params)) is not None}
+    if not values:
+        return as_written(text, at), found
     edits: list[Edit] = [(found[i].start, found[i].end, value[0]) for i, value in values.items()]
     result = FilledText(text, at, edited(text, edits))
     moved, shifts = list[Token](), iter([now - before for now, before, _ in result.filled.kept])
@@ -92,12 +94,12 @@ def filled(text: str, at: SourceLine, found: list[Token], params: Mapping[str, s
     return result, moved
 
 
-def _value(text: str, token: Token, params: Mapping[str, str]) -> tuple[str, list[Token]] | None:
+def _value(token: Token, params: Mapping[str, str]) -> tuple[str, list[Token]] | None:
     """A word with its values, and the tokens of that; None where it stays as it is."""
     if token.kind != "word" or "${" not in token.text:
         return None
     try:
-        value = with_variables(text, params, _VALUE, start=token.start, end=token.end)
+        value = with_variables(token.text, params, _VALUE)
         if _NAME.fullmatch(value):
             return value, [Token("word", value, 0, len(value))]
         return value, tokens(value, _VALUE)

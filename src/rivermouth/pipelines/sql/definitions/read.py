@@ -43,8 +43,6 @@ _NEXT_STATEMENT: Final = re.compile(r"\n\s*(?:CREATE|APPLY|SET|USE)\b", re.IGNOR
 class _File:
     """What has been read of a text."""
 
-    text: str
-    at: SourceLine
     session: SqlSession
     datasets: list[Dataset] = field(default_factory=list)
     flows: list[Flow] = field(default_factory=list)
@@ -85,7 +83,7 @@ def read_sql(
         SqlParameterUnknown: A parameter outside of a query has no value.
         SqlNotConstant: The argument of IDENTIFIER() is not constant.
     """
-    file = _File(text, at, session or SqlSession(dict(conf or {})))
+    file = _File(session or SqlSession(dict(conf or {})))
     for statement in statements(text, at):
         params = {} if statement.value is not None else file.session.conf
         source, found = filled(text, at, statement.found, params)
