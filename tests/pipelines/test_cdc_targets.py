@@ -252,6 +252,7 @@ dp.create_auto_cdc_flow("t", "of_more", ["id"], "ts", column_list=["id"], name="
 """
 
 
+@pytest.mark.long
 def test_a_truncation_by_one_flow_holds_for_the_changes_of_others(folder, monkeypatch):
     folder.write("src/a.py", TRUNCATED)
     folder.feed("in/live/1.json", {"id": 1, "ts": 1}, {"id": 1, "op": "T", "ts": 10}, {"id": 2, "ts": 11})
@@ -303,6 +304,7 @@ NOT_NEWER = (
 )
 
 
+@pytest.mark.long
 def test_a_snapshot_has_one_row_for_a_key_and_a_version_that_follows(folder):
     def returns(found):
         folder.write("src/a.py", SNAPSHOTS.replace("{FOUND}", found))

@@ -115,6 +115,7 @@ CREATE STREAMING TABLE counts PARTITIONED BY (day) AS SELECT day, count(*) AS n 
 """
 
 
+@pytest.mark.long
 def test_tables_whose_rows_are_replaced_keep_their_partitions_and_clustering(folder, spark):
     folder.define(ORDERS + REPLACED)
     names = ("orders", "totals", "newest", "counts")

@@ -70,6 +70,7 @@ def pipeline(tmp_path, spark):
     return found
 
 
+@pytest.mark.long
 def test_each_source_of_a_dataset_has_a_schema_of_its_own(pipeline):
     """By its pattern of names and its flow; a full refresh infers it as at the first start."""
     untyped = PYTHON.replace(

@@ -45,6 +45,7 @@ def letters(folder, name):
     return folder.rows(f"default.{name}__dead_letters", "entry, status, row")
 
 
+@pytest.mark.long
 def test_letters_keep_their_values_when_the_columns_of_the_query_move_come_go_or_have_other_types(folder, capsys):
     for number, columns in enumerate(COLUMNS):
         define(folder, ORDERS, columns=columns)

@@ -76,8 +76,8 @@ def utc(value):
     return value.astimezone(dt.UTC)
 
 
-def test_queries_conditions_snapshots_and_deleted_keys_have_the_time_that_is_set(folder, run_pipeline):
-    visits = run_pipeline(
+def run_at_noon(folder, run_pipeline):
+    return run_pipeline(
         folder,
         now=NOON,
         topics={
@@ -90,6 +90,10 @@ def test_queries_conditions_snapshots_and_deleted_keys_have_the_time_that_is_set
         },
         tables={"reference.countries": [{"code": "NL", "name": "Holland"}]},
     )
+
+
+def test_queries_conditions_and_snapshots_have_the_time_that_is_set(folder, run_pipeline):
+    visits = run_at_noon(folder, run_pipeline)
     (row,) = visits.table("stamped").collect()
     # Kafka's timestamps have milliseconds.
     assert (row.id, utc(row.taken_at), row.day) == (1, NOON, NOON.date())
@@ -104,6 +108,10 @@ def test_queries_conditions_snapshots_and_deleted_keys_have_the_time_that_is_set
     assert (row.name, utc(row["__START_AT"]), row["__END_AT"]) == ("Holland", NOON, None)
     assert {utc(each.timestamp) for each in visits.events().select("timestamp").collect()} == {NOON}
 
+
+@pytest.mark.long
+def test_each_update_and_deleted_keys_have_the_time_that_is_set(folder, run_pipeline):
+    visits = run_at_noon(folder, run_pipeline)
     # The deleted key is remembered for two hours.
     visits.update(now=at(hours=1), topics={"changes": [change(1, 3), change(2, 1)]}, refresh=["customers"])
     assert [row.id for row in visits.table("customers").collect()] == [2]
