@@ -232,7 +232,7 @@ def _swallowed_exception() -> Patches:
             nothing = rows.where(F.rand() < -1)
             return honest(self, nothing, table_ledger, entry, **how)
 
-    return [mock.patch.object(Append, "write", write), mock.patch.object(microbatch, "_agree")]
+    return [mock.patch.object(Append, "write", write), mock.patch.object(microbatch, "agree")]
 
 
 @bug("commit_refused:dead_letters", shows="lost")

@@ -9,10 +9,12 @@ import threading
 from pathlib import Path
 
 import pytest
+from pyspark.sql import functions
 from tests.crashes import oracle
 from tests.crashes.deciding import GOOD, NOBODY
 from tests.crashes.scene import EXPECTATIONS, RULES, Scene
 
+from rivermouth.domain.delta import merge_report
 from rivermouth.engine.events import BatchDone, Replayed, StepReached
 from rivermouth.engine.run.requests import Request, execute, handle_pending, submit
 from rivermouth.ports.lake.lake_files import LocalFiles
@@ -110,6 +112,31 @@ def test_it_moves_exactly_the_rows_that_now_pass_and_a_second_one_moves_none(sce
     assert (second["tried"], second["replayed"]) == (tried - len(wanted), 0)
     assert len(oracle.rows_of(scene.table)) == len(rows)
     assert scene.audit(replayed_under=MENDED_RULES).is_clean
+
+
+@pytest.mark.long
+def test_with_a_rule_that_says_something_else_at_each_look_what_is_moved_is_marked(scene, spark):
+    scene.options["expectations"] = (*MENDED, {"name": "coin", "condition": "rand() < 0.5", "action": "dead_letter"})
+    before = {at_of(row) for row in oracle.rows_of(scene.table)}
+    done = replayed(scene, spark)
+    moved = {at_of(row) for row in oracle.rows_of(scene.table)} - before
+    assert {at_of(letter) for letter in letters(scene, "replayed")} == moved < movable(scene)
+    assert done["replayed"] == len(moved) > 0
+
+
+@pytest.mark.long
+def test_what_does_not_fit_into_the_driver_is_not_sent_to_each_task(scene, spark, monkeypatch):
+    """Neither by a replay nor by what finishes it after it was ended."""
+    wanted = movable(scene)
+    monkeypatch.setattr(merge_report, "BROADCAST_CHANGES", -1)
+    monkeypatch.setattr(functions, "broadcast", lambda _frame: pytest.fail("all rows are sent to each task"))
+    again = Request("replay", ALL)
+    scene.end_at(spark, "replay_mark", follow=True, between_batches=lambda run: execute(run, again))
+    assert scene.drain(spark).error is None
+    assert {at_of(letter) for letter in letters(scene, "replayed")} == wanted
+    assert replayed(scene, spark)["replayed"] == 0
+    found = scene.audit(replayed_under=MENDED_RULES)
+    assert found.is_clean, str(found)
 
 
 @pytest.mark.long

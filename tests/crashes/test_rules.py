@@ -57,12 +57,14 @@ def test_a_rule_that_is_loosened_after_a_crash_loses_no_record(make_scene, spark
     assert counts["consumed"] == len(scene.records()) == len(rows) + len(letters) + counts["dropped"]
 
 
-def test_a_rule_that_is_tightened_after_a_crash_doubles_no_record(make_scene, spark):
+@pytest.mark.parametrize("action", ["dead_letter", pytest.param("fail", marks=pytest.mark.long)])
+def test_a_rule_that_is_tightened_after_a_crash_doubles_no_record(action, make_scene, spark):
     scene = make_scene(expectations=LOOSER)
     scene.produce(400)
     end_at(scene, spark, "written")
     before = {at_of(row) for row in oracle.rows_of(scene.table)}
-    scene.options["expectations"] = EXPECTATIONS
+    # What is written stops no flow.
+    scene.options["expectations"] = (*EXPECTATIONS[:2], {**EXPECTATIONS[2], "action": action})
     assert scene.drain(spark).error is None
     rows, letters = places_of(scene)
     assert rows == before
@@ -83,3 +85,17 @@ def test_a_rule_that_says_something_else_at_each_look(action, make_scene, spark)
     counts = oracle.counted(scene.table, scene.side_file)
     assert (counts["written"], counts["dead_lettered"]) == (len(rows), len(letters))
     assert counts["consumed"] == len(scene.records()) == len(rows) + len(letters) + counts["dropped"]
+
+
+@pytest.mark.long
+def test_a_rule_that_would_stop_the_flow_at_the_second_look_alone_stops_nothing(make_scene, spark):
+    """The batch is in the table by then. In the second look the dead letter is the first row."""
+    condition = "monotonically_increasing_id() > 0 OR id = 0"
+    scene = make_scene(
+        partitions=1, expectations=({"name": "n", "condition": condition, "action": "fail"}, EXPECTATIONS[2])
+    )
+    scene.send(b'{"id": 0, "amount": 1, "name": "x"}', b'{"id": 1, "amount": 1, "name": "nobody"}')
+    outcome = scene.drain(spark)
+    assert outcome.error is None, str(outcome.error)
+    rows, letters = places_of(scene)
+    assert ([at[2] for at in rows], [at[2] for at in letters]) == ([0], [1])

@@ -72,7 +72,7 @@ def test_the_letter_that_now_passes_is_moved_and_the_others_have_the_reason_of_n
         "format: {type: json, schema: {type: struct, fields: [{name: ID, type: long, nullable: true, "
         "metadata: {json_name: id}}, {name: amount, type: integer, nullable: true, metadata: {}}]}}",
         "expectations: [{name: paid, condition: ID <> 3, action: dead_letter},"
-        " {name: known, condition: ID <> 1, action: drop}]",
+        " {name: known, condition: ID <> 1, action: drop}, {name: safe, condition: ID < 3 OR ID > 4, action: fail}]",
     )
     for dry_run in (["--dry-run"], []):
         # The trial has changed neither table.
@@ -91,7 +91,7 @@ def test_the_letter_that_now_passes_is_moved_and_the_others_have_the_reason_of_n
     assert told == [
         (0, "open", "decode", "NO_DECLARED_FIELD", "ID", [], 2),
         (1, "open", "decode", "FIELD_TYPE", "ID", [], 2),
-        (2, "open", "expectation", "EXPECTATION", None, ["paid"], 2),
+        (2, "open", "expectation", "EXPECTATION", None, ["paid", "safe"], 2),
         (4, "replayed", "decode", "NO_DECLARED_FIELD", "ID", [], 1),
     ]
     assert [row["ID"] for row in flow.kept("orders")] == [None, 5]

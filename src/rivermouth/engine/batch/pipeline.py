@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import time
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
 from rivermouth.decoding import record_keys
 from rivermouth.decoding.wrapped import unwrap
+from rivermouth.domain.delta.merge_report import way
 from rivermouth.domain.ledger.dropping import dropped_by
 from rivermouth.domain.ledger.undeclared_names import NO_NAMES
 from rivermouth.engine.events import BatchDone
@@ -54,6 +55,8 @@ if TYPE_CHECKING:
     from rivermouth.rows.keyed.change_order import ChangeOrder
     from rivermouth.spec import Flow
 
+_FAIL: Final = "fail"
+
 
 def transformed(rows: DataFrame, run: FlowRun, beside: Sequence[str] = (), *, watched: bool = False) -> DataFrame:
     """Envelope rows with their columns, failed expectations and route.
@@ -64,7 +67,8 @@ def transformed(rows: DataFrame, run: FlowRun, beside: Sequence[str] = (), *, wa
     """
     for step in ("decode", "conform", "check", "route"):
         run.reached(step)
-    flow, key = run.flow, (*beside, *(("watched",) if watched else ()))
+    flow, actions = run.flow, (each.action for each in run.flow.expectations)
+    key = (*beside, *(("watched",) if watched else ()), *actions)
     tables = run.lookups.frames(run.spark, flow) if flow.lookup else ()
     if has_current_date(flow):
         return transform(rows, flow, beside, watched=watched, tables=tables)
@@ -310,10 +314,36 @@ def complete(
     return done
 
 
-def without_fail_policies(run: FlowRun) -> FlowRun:
-    """The flow with expectations that stop nothing."""
+def agree(flow: Flow, entry: Entry, what: str, found: int | None, expected: int) -> None:
+    """Nothing, where as many rows were found as were counted, or nobody knows how many were found.
+
+    Raises:
+        CountsDisagree: There are more or fewer.
+    """
+    if found is not None and found != expected:
+        detail = f"{found} {what}, {expected} were counted; is an expectation or expression not deterministic?"
+        raise CountsDisagree(flow=flow.name, entry=entry.number, detail=detail)
+
+
+def without_fail(flow: Flow, instead: str) -> Flow:
+    """The flow with expectations that stop nothing: those that would do what the action ``instead`` does."""
+    if all(each.route != _FAIL for each in flow.expectations):
+        return flow
     expectations = tuple(
-        each.model_copy(update={"action": "warn"}) if each.action == "fail" else each for each in run.flow.expectations
+        each.model_copy(update={"action": instead}) if each.route == _FAIL else each for each in flow.expectations
     )
-    flow = run.flow.model_copy(update={"expectations": expectations})
-    return dataclasses.replace(run, view=dataclasses.replace(run.view, flow=flow), prepared={})
+    return flow.model_copy(update={"expectations": expectations})
+
+
+def without_fail_policies(run: FlowRun, instead: str = "warn") -> FlowRun:
+    """The run of ``without_fail``."""
+    flow = without_fail(run.flow, instead)
+    return run if flow is run.flow else dataclasses.replace(run, view=dataclasses.replace(run.view, flow=flow))
+
+
+def as_few(frame: DataFrame, rows: int) -> DataFrame:
+    """A frame of that many rows for a join: each task gets all of them where they are few.
+
+    More are sorted on disk, as the driver collects what it sends.
+    """
+    return F.broadcast(frame) if way(rows, None).join == "broadcast" else frame

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyspark import StorageLevel
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
 from rivermouth.domain.ledger import ledger
 from rivermouth.engine.batch.pipeline import (
     as_coordinates,
+    as_few,
     table_coordinates,
     with_epoch,
 )
@@ -37,16 +39,20 @@ def finish_replay(run: FlowRun) -> None:
     there, remembered = table_coordinates(run), remembered_coordinates(run)
     if remembered is not None:
         there = there.unionByName(remembered)
-    opened = F.broadcast(as_coordinates(letters, names.EPOCH, "batch").distinct())
-    found = there.join(opened, keys) if run.flow.explosion is None else _elements_moved(run, there, opened)
-    moved = found.select(*run.flow.identity, "batch").distinct().withColumnsRenamed({**run.flow.identity})
-    if remembered is not None:
-        # The metrics of the commit count versions, not records.
-        replayed = moved.count()
-    else:
-        commit = run.ledger.commit_of(position.entry, position.version - 1)
-        replayed = 0 if commit is None else commit.rows_written or 0
-    run.dead_letters.mark(moved.withColumn("new_status", F.lit("replayed")))
+    opened = as_coordinates(letters, names.EPOCH, "batch").distinct().persist(StorageLevel.DISK_ONLY)
+    try:
+        few = as_few(opened, opened.count())
+        found = there.join(few, keys) if run.flow.explosion is None else _elements_moved(run, there, few)
+        moved = found.select(*run.flow.identity, "batch").distinct().withColumnsRenamed({**run.flow.identity})
+        if remembered is not None:
+            # The metrics of the commit count versions, not records.
+            replayed = moved.count()
+        else:
+            commit = run.ledger.commit_of(position.entry, position.version - 1)
+            replayed = 0 if commit is None else commit.rows_written or 0
+        run.dead_letters.mark(moved.withColumn("new_status", F.lit("replayed")))
+    finally:
+        opened.unpersist()
     run.count(ledger.Counts(replayed=replayed))
     run.ledger.keep(run.position)
 

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from rivermouth import names
 from rivermouth.domain.ledger import offset_ranges
 from rivermouth.engine.batch.pipeline import (
+    as_few,
     beginning_offsets,
     table_order,
     table_rows,
@@ -43,11 +44,12 @@ def forget_what_is_no_deletion(run: FlowRun, again: Ranges) -> None:
         return
     ranges = _readable(run.kafka, run.entry, again)
     facts = _within(run.entry, memory.frame(run.spark, order), ranges, order).localCheckpoint() if ranges else None
-    if facts is None or facts.isEmpty():
+    remembered = 0 if facts is None else facts.count()
+    if facts is None or not remembered:
         return
-    wanted = facts.select(*names.IN_TABLE).distinct()
+    wanted = as_few(facts.select(*names.IN_TABLE).distinct(), remembered)
     whole = run.source.with_headers(headers=run.flow.reads_headers)
-    held = envelope.read(whole.batch(run.spark, ranges)).join(F.broadcast(wanted), [*names.IN_TABLE], "left_semi")
+    held = envelope.read(whole.batch(run.spark, ranges)).join(wanted, [*names.IN_TABLE], "left_semi")
     routed = transformed(held, without_fail_policies(run)).localCheckpoint()
     told = table_rows(routed.where(F.col(names.ROUTE) == routing.TABLE), run)
     wrong = facts.join(routed.select(*names.IN_TABLE).distinct(), [*names.IN_TABLE], "left_semi")

@@ -17,6 +17,7 @@ from rivermouth.engine.batch.pipeline import (
     rows_within,
     transformed,
     without_erased,
+    without_fail_policies,
 )
 from rivermouth.engine.batch.recover_actions import finish_decision, finish_replay
 from rivermouth.engine.batch.recover_counts import counted, letters_within, own_letters, with_dead_letters
@@ -65,7 +66,8 @@ def recount(run: FlowRun, ranges: Ranges, gone: Ranges | None = None) -> Counts:
     """Counts the newest entry's batch by what is in the table, and sees to it that all else is where it belongs.
 
     What the table has was written, whatever the flow's rules say by now: they may have been changed since, or
-    depend on the time of day. A record that it does not have and that passes now becomes a dead letter.
+    depend on the time of day. A record that it does not have and that passes now becomes a dead letter. No expectation
+    stops the flow: the batch is written.
 
     Args:
         run: The flow.
@@ -103,7 +105,7 @@ def _recounted(run: FlowRun, ranges: Ranges, *, complete: bool) -> Counts:
     whole = run.source.with_headers(headers=True)
     present = rows_within(run, ranges).distinct().withColumn("__present", F.lit(True))
     held = without_erased(envelope.read(whole.batch(run.spark, ranges)), run, ranges)
-    routed = transformed(held, run).join(present, [*run.flow.identity], "left")
+    routed = transformed(held, without_fail_policies(run)).join(present, [*run.flow.identity], "left")
     written = F.col("__present").isNotNull()
     table = routed.where(written).withColumn(names.ROUTE, F.lit(routing.TABLE))
     counts = counted(table, run.flow, ranges)

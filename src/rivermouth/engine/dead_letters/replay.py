@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import uuid
+from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark import StorageLevel
 from pyspark.sql import Window
@@ -13,6 +14,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from rivermouth.domain.ledger.ledger import Counts
 from rivermouth.engine.batch.deliver import deliver
 from rivermouth.engine.batch.pipeline import (
+    agree,
+    as_few,
     lookup_versions,
     newest_lookups,
     table_coordinates,
@@ -20,6 +23,8 @@ from rivermouth.engine.batch.pipeline import (
     transform,
     transformed,
     with_epoch,
+    without_fail,
+    without_fail_policies,
     write_rows,
 )
 from rivermouth.engine.batch.recovery import recover
@@ -41,12 +46,16 @@ _KEYS = [*COORDINATES, "batch"]
 _RECORD = [*IN_TABLE, EPOCH]
 _POSITION = dead_letter.POSITION.name
 _PASSES = "__passes"
+# What is done to a letter that fails an expectation which stops the flow.
+_REFUSE: Final = "dead_letter"
 
 
 def replay(run: FlowRun, wanted: DeadLetterFilter, *, dry_run: bool, marks_failures: bool = True) -> Replayed:
     """Checks open dead letters again by the flow's present rules, and moves those that pass into the table.
 
-    Where the flow's schema may grow, it grows by them first, as it would by a batch.
+    Where the flow's schema may grow, it grows by them first, as it would by a batch. What fails an expectation that
+    would stop the flow stays a dead letter. The letters are judged once: a row is written and its letter marked by the
+    same answer, also of a rule that would give another one the next time.
 
     Args:
         run: The flow, opened; its last batch is complete.
@@ -57,6 +66,7 @@ def replay(run: FlowRun, wanted: DeadLetterFilter, *, dry_run: bool, marks_failu
 
     Raises:
         CommitLost: Another process wrote the ledger entry first.
+        CountsDisagree: Other rows were written than were found to pass; no letter is marked.
 
     Guarantees:
         Run twice: the second time moves none. Stopped after the rows are in the table and before the letters
@@ -105,27 +115,30 @@ def _replay(run: FlowRun, letters: DataFrame, name: str, *, dry_run: bool, marks
     if run.flow.lookup:
         newest_lookups(run)
     flow = _with_room_for(run, letters, dry_run=dry_run)
-    routed = _judged_again(run, flow, letters)
-    passing = routed.where(_PASSES)
-    places = passing.where(once(flow)).select(*_places(flow))
-    coordinates = (places.distinct() if flow.explosion is not None else places).persist(StorageLevel.DISK_ONLY)
-    failing = None
-    try:
+    with ExitStack() as ends:
+        routed = _kept(_judged_again(run, flow, letters), ends)
+        passing = routed.where(_PASSES)
+        places = passing.where(once(flow)).select(*_places(flow))
+        coordinates = _kept(places.distinct() if flow.explosion is not None else places, ends)
         tried, passed = letters.count(), coordinates.count()
+        failing = None
         if passed < tried and (dry_run or marks_failures):
-            failing = _failing(run, flow, routed).persist(StorageLevel.DISK_ONLY)
+            failing = as_few(_kept(_failing(run, flow, routed), ends), tried - passed)
         reasons = () if failing is None else _counted(failing, tried - passed)
         if not dry_run and (passed or marks_failures):
-            counts = _append(run, passing, coordinates) if passed else run.position.counts
-            _mark(run, letters, coordinates, failing)
+            counts = _append(run, passing, coordinates, passed) if passed else run.position.counts
+            _mark(run, letters, as_few(coordinates, passed), failing)
             run.count(counts)
             run.ledger.keep(run.position)
-        done = Replayed(run.flow.name, name, tried=tried, replayed=passed, remaining=tried - passed, dry_run=dry_run)
-        return replace(done, reasons=reasons)
-    finally:
-        coordinates.unpersist()
-        if failing is not None:
-            failing.unpersist()
+    done = Replayed(run.flow.name, name, tried=tried, replayed=passed, remaining=tried - passed, dry_run=dry_run)
+    return replace(done, reasons=reasons)
+
+
+def _kept(frame: DataFrame, ends: ExitStack) -> DataFrame:
+    """The frame, computed once."""
+    kept = frame.persist(StorageLevel.DISK_ONLY)
+    ends.callback(kept.unpersist)
+    return kept
 
 
 def _with_room_for(run: FlowRun, letters: DataFrame, *, dry_run: bool) -> Flow:
@@ -148,9 +161,9 @@ def _judged_again(run: FlowRun, flow: Flow, letters: DataFrame) -> DataFrame:
     tried_again = dead_letter.as_envelope(letters, *more).distinct()
     # Of a dry run the flow may have a schema that is kept nowhere.
     routed = (
-        transformed(tried_again, run, beside)
+        transformed(tried_again, without_fail_policies(run, _REFUSE), beside)
         if flow is run.flow
-        else transform(tried_again, flow, beside, tables=run.lookups.frames(run.spark, flow))
+        else transform(tried_again, without_fail(flow, _REFUSE), beside, tables=run.lookups.frames(run.spark, flow))
     )
     passes = F.col(ROUTE) == routing.TABLE
     if flow.explosion is not None:
@@ -166,6 +179,7 @@ def _places(flow: Flow) -> list[Column]:
 
 def _failing(run: FlowRun, flow: Flow, routed: DataFrame) -> DataFrame:
     """Why letters fail now, one row for each: of several elements of a record the first that fails."""
+    flow = without_fail(flow, _REFUSE)
     beside = [name for name in ("__batch", explode.WANTED) if name in routed.columns]
     told = dead_letter.dead_letters(
         routed, flow, target=run.dead_letters.target, entry=run.entry.number, topic_ids={}, beside=beside
@@ -187,7 +201,7 @@ def _counted(failing: DataFrame, remaining: int) -> tuple[StillFailing, ...]:
     return tuple(sorted(found, key=lambda each: (-each.letters, each.reason, each.field or "")))
 
 
-def _append(run: FlowRun, passing: DataFrame, coordinates: DataFrame) -> Counts:
+def _append(run: FlowRun, passing: DataFrame, coordinates: DataFrame, passed: int) -> Counts:
     """Writes the passing rows that the table does not have, with an entry that moves no offset; not complete yet.
 
     A keyed table gets them all: its merge leaves out those that come too late.
@@ -195,29 +209,36 @@ def _append(run: FlowRun, passing: DataFrame, coordinates: DataFrame) -> Counts:
     before = run.position
     entry = before.entry.successor("replay", before.counts or Counts())
     entry = replace(entry, lookups=lookup_versions(run)) if run.flow.lookup else entry
-    missing = passing if run.flow.keyed is not None else _missing(passing, coordinates, run)
-    run.reached("replay_write")
-    commit = write_rows(table_rows(missing, run), run, entry)
+    with ExitStack() as ends:
+        missing, expected = passing, passed
+        if run.flow.keyed is None:
+            missing, expected = _missing(passing, as_few(coordinates, passed), run, ends)
+        run.reached("replay_write")
+        commit = write_rows(table_rows(missing, run), run, entry)
     run.advance(entry, commit.version, report=before.report)
+    agree(run.flow, entry, "rows in the table", commit.rows_written, expected)
     deliver(run)
     return Counts(replayed=commit.rows_written or 0)
 
 
-def _missing(passing: DataFrame, coordinates: DataFrame, run: FlowRun) -> DataFrame:
+def _missing(passing: DataFrame, coordinates: DataFrame, run: FlowRun, ends: ExitStack) -> tuple[DataFrame, int]:
+    """The passing rows that the table does not have, and how many they are."""
     records = coordinates.withColumnsRenamed({key: name for name, key in IN_TABLE.items()}).select(*_RECORD)
-    present = table_coordinates(run).join(F.broadcast(records), _RECORD, "left_semi").distinct()
-    return passing.join(F.broadcast(present), [*run.flow.identity, EPOCH], "left_anti")
+    present = _kept(table_coordinates(run).join(records, _RECORD, "left_semi").distinct(), ends)
+    if there := present.count():
+        passing = passing.join(as_few(present, there), [*run.flow.identity, EPOCH], "left_anti")
+    return passing, passing.count()
 
 
 def _mark(run: FlowRun, letters: DataFrame, coordinates: DataFrame, failing: DataFrame | None) -> None:
     run.reached("replay_mark")
-    passed = F.broadcast(coordinates.withColumn("__passed", F.lit(True)))
-    status = F.when(F.col("__passed"), "replayed").otherwise("open")
     keys = _keys(run.flow)
+    passed = coordinates.withColumn("__passed", F.lit(True))
+    status = F.when(F.col("__passed"), "replayed").otherwise("open")
     verdicts = letters.select(*keys).distinct().join(passed, keys, "left")
     told = [status.alias("new_status")]
     if failing is not None:
-        verdicts = verdicts.join(F.broadcast(failing), keys, "left")
+        verdicts = verdicts.join(failing, keys, "left")
         told += [F.col(f"new_{name}") for name in dead_letter.WHY]
     run.dead_letters.mark(verdicts.select(*keys, *told))
 

@@ -106,7 +106,8 @@ class FlowRun:
         lease: The table's, if the flow runs under one.
         due_at: When the flow's tables are looked after next, in seconds since the epoch.
         retries: When its dead letters are tried again by themselves.
-        prepared: ``pipeline.transform`` as Spark has analysed it, by the columns that it keeps.
+        prepared: ``pipeline.transform`` as Spark has analysed it, by the columns that it keeps, and the
+            actions of its expectations.
         looked_at: Of what its schema did not grow any more; written as it is.
         delivery: Into the topic or the archive of its sink, while it is at work; None of other flows.
         lookups: The tables in which it looks up columns.

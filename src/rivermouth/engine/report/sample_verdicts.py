@@ -14,7 +14,7 @@ from rivermouth import names
 from rivermouth.decoding.row_values import OPTIONS, row_of
 from rivermouth.domain.ledger.sampling import Record
 from rivermouth.domain.project.sample_records import RecordVerdict
-from rivermouth.engine.batch.pipeline import transform
+from rivermouth.engine.batch.pipeline import transform, without_fail
 from rivermouth.engine.flow import task_failures
 from rivermouth.engine.flow.lookup_tables import LookupTables
 from rivermouth.engine.schema.infer import Seen, schema_of_seen, shape_of
@@ -68,7 +68,8 @@ def judged_records(
     shape = table_shape(spark, flow)
     given = spark.createDataFrame([source_row(each) for each in records], COLUMNS)
     rows = envelope.read(given)
-    merciful, tables = _without_fail(flow), LookupTables()
+    # One that stops the flow says nothing of the rest.
+    merciful, tables = without_fail(flow, routing.DEAD_LETTER), LookupTables()
     try:
         routed = transform(rows, merciful, tables=tables.frames(spark, merciful))
         found = _described(routed, merciful, shape.columns).collect()
@@ -103,14 +104,6 @@ def _with_schema(spark: SparkSession, flow: Flow, places: FlowPlaces, records: S
 
 def _place(record: Placed) -> tuple[str, int, int]:
     return record.topic, record.partition, record.offset
-
-
-def _without_fail(flow: Flow) -> Flow:
-    """The flow with expectations that refuse a record where they would stop the flow: one says nothing of the rest."""
-    spared = [
-        each.model_copy(update={"action": "dead_letter"}) if each.route == FAIL else each for each in flow.expectations
-    ]
-    return flow.model_copy(update={"expectations": tuple(spared)})
 
 
 def _described(routed: DataFrame, flow: Flow, columns: StructType) -> DataFrame:
