@@ -152,8 +152,11 @@ def test_after_a_crash_other_rules_make_no_record_vanish(make_scene, spark):
             raise OSError("the machine is going down")
 
     assert scene.drain(spark, fail).error is not None
-    # Looser for the second; stricter for the hidden ones, which were merged all the same.
-    scene.options["expectations"] = [{"name": "v", "condition": "v <> 1", "action": "dead_letter"}]
+    # Looser for the second; stricter for the hidden ones and the current one, which were merged all the same.
+    scene.options["expectations"] = [
+        {"name": "v", "condition": "v <> 1", "action": "dead_letter"},
+        {"name": "w", "condition": "v <> 3", "action": "fail"},
+    ]
     assert scene.drain(spark).error is None
     found = [(row["id"], row["__START_AT"], row["__END_AT"], row["v"]) for row in oracle.rows_of(scene.table)]
     assert sorted(found) == [(1, 1, None, 3), (2, 1, 5, 2)]
@@ -166,6 +169,29 @@ def test_after_a_crash_other_rules_make_no_record_vanish(make_scene, spark):
     letters = {row["kafka_offset"]: row["status"] for row in oracle.rows_of(scene.dead_letters)}
     assert letters == {1: "replayed", 6: "open"}
     assert oracle.counted(scene.table, scene.side_file)["replayed"] == 1
+
+
+@pytest.mark.long
+def test_after_a_crash_a_looser_rule_makes_no_deletion_vanish(make_scene, spark):
+    sink = {**OPTIONS["sink"], "apply_as_truncates": "op = 'T'"}
+    scene = make_scene(**{**OPTIONS, "sink": sink, "expectations": []}, partitions=1)
+    scene.send(b'{"id": 1, "c": 1, "seq": 1}', b'{"id": 2, "c": 1, "seq": 1}', b'{"id": 3, "c": 1, "seq": 9}')
+    # Deletions and truncations that do not fit the schema, and some that do.
+    scene.send(b'{"id": 1, "v": "one", "seq": 2, "op": "D"}', b'{"id": 2, "v": 0, "seq": 2, "op": "D"}')
+    scene.send(b'{"id": 0, "v": 0, "seq": 0, "op": "T"}', b'{"id": 0, "v": "one", "seq": 5, "op": "T"}')
+    # One at a place where a newer record is by now, and tombstones of which one counts.
+    scene.send(b'{"id": 4, "c": 1, "v": "one", "seq": 3, "op": "D"}', b'{"id": 4, "c": 1, "seq": 3}')
+    scene.send(b'{"id": 5, "c": 1, "seq": 4}')
+    scene.send(None, None, key=b"5")
+    scene.end_at(spark, "write_dead_letters")
+    scene.options["format"] = {"type": "json", "schema": SCHEMA.replace("v bigint, ", "")}
+    assert scene.drain(spark).error is None
+    found = [(row["id"], row["__START_AT"], row["__END_AT"]) for row in oracle.rows_of(scene.table)]
+    assert sorted(found) == [(1, 1, None), (2, 1, 2), (3, 9, None), (4, 3, None), (5, 4, 4)]
+    letters = {row["kafka_offset"]: row["reason"] for row in oracle.rows_of(scene.dead_letters)}
+    assert letters == {3: "RULES_CHANGED", 6: "RULES_CHANGED"}
+    counts = oracle.counted(scene.table, scene.side_file)
+    assert (counts["consumed"], counts["merged"], counts["dead_lettered"]) == (12, 10, 2)
 
 
 def cut_off(scene, spark, step):

@@ -98,6 +98,23 @@ def test_stopped_after_its_commit_a_batch_is_counted_and_nothing_is_done_twice(o
     assert_is_the_fold(scene, spark)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("options", [UPSERT, HISTORY], ids=["upsert", "history"])
+def test_after_a_crash_a_looser_rule_makes_one_dead_letter_of_a_snapshot(options, make_scene, spark):
+    rule = {"name": "v", "condition": "v >= 0", "action": "dead_letter"}
+    scene = make_scene(**{**options, "expectations": [rule]}, partitions=1)
+    taken = ([{"id": 1, "v": 1}], [{"id": 1, "v": -1}, {"id": 2, "v": 2}])
+    scene.send(*(json.dumps({"at": at, "items": items}).encode() for at, items in enumerate(taken)))
+    scene.end_at(spark, "write_dead_letters")
+    scene.options["expectations"] = []
+    assert scene.drain(spark).error is None
+    assert [(row["id"], row["v"]) for row in oracle.rows_of(scene.table)] == [(1, 1)]
+    letters = [(row["kafka_offset"], row["reason"]) for row in oracle.rows_of(scene.dead_letters)]
+    assert letters == [(1, "RULES_CHANGED")]
+    counts = oracle.counted(scene.table, scene.side_file)
+    assert (counts["consumed"], counts["merged"], counts["dead_lettered"]) == (2, 1, 1)
+
+
 STEPS = (
     "created",
     "route",

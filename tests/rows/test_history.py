@@ -125,6 +125,26 @@ def test_a_tombstone_that_moves_takes_the_end_along(spark):
     assert found == [(1, 10, 15, 1, 1), (1, 15, 15, 5, 3)]
 
 
+def test_a_tombstone_was_merged_if_it_or_a_newer_one_at_its_place_is_remembered(spark):
+    facts = spark.createDataFrame(
+        [(k, *at_offset(o), 10, False, "tombstone", 1) for k, o in ((1, 5), (2, 7), (4, 3))]
+        + [(3, *at_offset(7), 20, False, "tombstone", 1)],
+        f"{FACTS}, __kind string, __entry bigint",
+    )
+    versions = [(k, 10, 10, 1, 1) for k in (1, 2, 4)] + [(3, 10, 20, 1, 1), (3, 20, 20, 1, 6)]
+    # The third was before the version of offset 6, and the fourth is newer than the one that is remembered.
+    log = [(k, None, None, 5) for k in (1, 2, 3, 4)] + [(4, 10, None, 4), (5, None, None, 5)]
+    table = spark.createDataFrame([(k, v, *at_offset(o), start, end) for k, start, end, v, o in versions], ROW)
+    told = [(k, v, *at_offset(o), s, None, v is None, False, s) for k, s, v, o in log]
+    batch = spark.createDataFrame(told, f"{ROW}, __delete boolean, __truncate boolean, __sequence int")
+    known = history.ExistingVersions(table, facts)
+    found = history_results.unmerged_tombstones(batch, known, ORDER).select("k", "offset").collect()
+    assert sorted(tuple(row) for row in found) == [(3, 5), (4, 5), (5, 5)]
+    # Of what has a place: no deletion of key 4 is remembered.
+    found = history_results.unmerged(batch, known, ORDER).select("k", "offset").collect()
+    assert [tuple(row) for row in found] == [(4, 4)]
+
+
 def test_of_one_record_that_is_remembered_what_is_read_now_counts_and_else_what_was_remembered_last(spark):
     order = ChangeOrder(("k",), "__sequence", "topic", "partition", "offset", "timestamp", tracked=())
     keys = (1, 2, 3, 4)

@@ -35,6 +35,7 @@ HAS_DELETE: Final = "__deletes"
 HAS_FACT: Final = "__facts"
 """Of a point, boolean: whether a version of the table comes or changes there, goes, or is to be remembered."""
 
+NEW: Final = "__new"
 _VERSION, _DELETION, TOMBSTONE = "version", "deletion", "tombstone"
 AT, _KNOWN, _FROM, _ENDED, _HELD = "__at", "__known", "__from", "__ended", "__held"
 _ALTERED: Final = "__altered"
@@ -132,6 +133,32 @@ def points(
         A row a place; ``written``, ``to_remember`` and ``__records``, how many of the changes are there, tell of it.
         One without place holds the tombstones of keys that nobody has seen.
     """
+    placed, shape = _all_known(changes, known, order, deduced=deduced)
+    compared = _compared(shape, order) if values else []
+    newest = _newest(_behind_what_they_follow(placed, order) if order.unplaced else placed, order, compared)
+    return _judged(_spans(_beside(newest, known.marks, AT), order), order)
+
+
+def tombstones(changes: DataFrame, known: ExistingVersions, order: ChangeOrder) -> DataFrame:
+    """The tombstones among ``changes`` and what is remembered, each with the place that it has.
+
+    Args:
+        changes: As of ``points``.
+        known: As of ``points``.
+        order: The table's.
+
+    Returns:
+        ``__row``, with key and coordinates, ``__at``, and ``__new``: whether it is one of ``changes``.
+    """
+    placed, _ = _all_known(changes, known, order, deduced=True)
+    found = _behind_what_they_follow(placed, order).where(f"{KIND} = '{TOMBSTONE}'")
+    return found.select(ROW, AT, (F.col(_FROM) == _BATCH).alias(NEW))
+
+
+def _all_known(
+    changes: DataFrame, known: ExistingVersions, order: ChangeOrder, *, deduced: bool
+) -> tuple[DataFrame, StructType]:
+    """A row for all that is said of a place, tombstones not there yet; and what ``__row`` has in it."""
     columns = columns_of(changes, order)
     batch = _of_changes(changes, columns)
     shape: StructType = batch.schema[ROW].dataType  # type: ignore[assignment]
@@ -139,10 +166,7 @@ def points(
     found = versions.unionByName(batch, allowMissingColumns=True)
     if known.facts is not None:
         found = found.unionByName(_of_facts(known.facts, order, shape), allowMissingColumns=True)
-    placed = _placed(found.select(*(F.col(f"{ROW}.{names.quoted(key)}") for key in order.keys), "*"), order)
-    compared = _compared(shape, order) if values else []
-    newest = _newest(_behind_what_they_follow(placed, order) if order.unplaced else placed, order, compared)
-    return _judged(_spans(_beside(newest, known.marks, AT), order), order)
+    return _placed(found.select(*(F.col(f"{ROW}.{names.quoted(key)}") for key in order.keys), "*"), order), shape
 
 
 def _beside(found: DataFrame, marks: DataFrame | None, sequence: str) -> DataFrame:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.rows.keyed.history import AT, HAS_DELETE, HAS_UPDATE, KIND, ROW, START, TOMBSTONE, ExistingVersions
+from rivermouth.rows.keyed import history
+from rivermouth.rows.keyed.history import AT, HAS_DELETE, HAS_UPDATE, KIND, NEW, ROW, START, TOMBSTONE, ExistingVersions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,10 +54,10 @@ def to_remember(found: DataFrame, order: ChangeOrder) -> DataFrame:
     return of("__w", f"__w.{KIND}").unionByName(of("__t", f"'{TOMBSTONE}'"))
 
 
-def unmerged(rows: DataFrame, known: ExistingVersions, order: ChangeOrder) -> DataFrame:
-    """Those of ``rows``, changes that bring a version, of whose place neither table nor memory has heard.
+def unmerged(changes: DataFrame, known: ExistingVersions, order: ChangeOrder) -> DataFrame:
+    """Those of ``changes`` that have a place: neither they nor a newer record there are in the table or remembered.
 
-    Nor of a newer record there.
+    All deletions are remembered, and the versions that no row shows.
     """
     keys = [names.quoted(name) for name in dict.fromkeys([*order.keys, *order.columns])]
     there = known.versions.select(*keys, F.col(names.quoted(order.sequence or "")).alias(AT))
@@ -64,4 +65,19 @@ def unmerged(rows: DataFrame, known: ExistingVersions, order: ChangeOrder) -> Da
         facts = known.facts.where(f"NOT {names.TRUNCATE} AND {KIND} <> '{TOMBSTONE}'")
         there = there.unionByName(facts.select(*keys, F.col(names.SEQUENCE).alias(AT)))
     same = f"{order.same_key('s', 'k')} AND s.{names.SEQUENCE} = k.{AT} AND {order.by_kafka('k', 's')}"
-    return rows.alias("s").join(there.alias("k"), F.expr(same), "left_anti")
+    return changes.where(f"{names.SEQUENCE} IS NOT NULL").alias("s").join(there.alias("k"), F.expr(same), "left_anti")
+
+
+def unmerged_tombstones(changes: DataFrame, known: ExistingVersions, order: ChangeOrder) -> DataFrame:
+    """The rows of those tombstones among ``changes`` which are not remembered, nor is a newer one at their place.
+
+    Args:
+        changes: All of the keys that have one: their places depend on these.
+        known: What is known of the keys.
+        order: The table's.
+    """
+    found = history.tombstones(changes, known, order)
+    new, there = found.where(NEW).alias("s"), found.where(f"NOT {NEW}").alias("k")
+    same = order.same_key(f"s.{ROW}", f"k.{ROW}")
+    newer = order.by_kafka(f"k.{ROW}", f"s.{ROW}")
+    return new.join(there, F.expr(f"{same} AND s.{AT} <=> k.{AT} AND {newer}"), "left_anti").select(f"{ROW}.*")
