@@ -122,9 +122,13 @@ STEPS = (
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("steps", [("written",), STEPS], ids=len)
-def test_ended_at_one_step_after_the_other(steps, make_scene, end_at, spark):
-    scene = make_scene(**OPTIONS, trigger={"every": "200 ms", "max_offsets": 300})
+@pytest.mark.parametrize(
+    ("steps", "parts"), [(("written",), False), (STEPS, False), (("written",), True)], ids=["1", "9", "1, in parts"]
+)
+def test_ended_at_one_step_after_the_other(steps, parts, make_scene, end_at, spark):
+    """Rows in parts are whole rows here: each record brings all columns."""
+    sink = {**OPTIONS["sink"], "ignore_null_updates": parts}
+    scene = make_scene(**{**OPTIONS, "sink": sink}, trigger={"every": "200 ms", "max_offsets": 300})
     for index, step in enumerate(steps):
         change(scene, 500, seed=index)
         end_at(
