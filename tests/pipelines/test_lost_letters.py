@@ -4,6 +4,11 @@ import shutil
 
 import pytest
 
+from rivermouth.domain.query.query_entry import QueryEntry
+from rivermouth.ports.internals import sessions
+from rivermouth.ports.lake.lake_files import files_for
+from rivermouth.side_tables.held_letters import HeldLetters
+
 PYTHON = """
 from pyspark import pipelines as dp
 
@@ -140,6 +145,24 @@ def test_dead_letters_of_batches_that_cannot_come_again(folder):
     assert folder.plan()["streamed"].flows[0].action == "nothing"
     assert folder.run(refresh=("streamed",))["streamed"].reason == "it has run"
     assert folder.rows("default.streamed") == [(2,), (4,)]
+
+
+def test_held_letters_are_whole_though_hadoop_writes_no_mark(spark, tmp_path):
+    mark, conf = "mapreduce.fileoutputcommitter.marksuccessfuljobs", sessions.context_hadoop_conf(spark)
+    held, entry = HeldLetters(files_for(str(tmp_path), spark), str(tmp_path)), QueryEntry("f", attempt="one")
+    conf.set(mark, "false")
+    try:
+        held.hold(spark.range(3), entry)
+    finally:
+        conf.unset(mark)
+    assert not [*tmp_path.rglob("_SUCCESS")]
+    found = held.held(spark, entry)
+    assert found is not None
+    assert sorted(row.id for row in found.collect()) == [0, 1, 2]
+    assert held.held(spark, QueryEntry("f", attempt="two")) is None
+    # Stopped half-way.
+    next(iter(tmp_path.rglob("_HELD"))).unlink()
+    assert held.held(spark, entry) is None
 
 
 VIEWS = """

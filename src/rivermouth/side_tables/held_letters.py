@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 FOLDER: Final = "_dead_letters_held"
 """Below the table's folder; Delta leaves folders alone whose names begin with ``_``."""
-_DONE: Final = "_SUCCESS"
+_DONE: Final = frozenset({"_HELD", "_SUCCESS"})
+"""Either file says that all letters are there. Hadoop writes the second one, unless a setting of Spark forbids it."""
 
 
 class HeldLetters:
@@ -42,10 +43,11 @@ class HeldLetters:
         """
         self.forget(entry.flow)
         letters.write.parquet(self._place(entry))
+        self._files.write(f"{self._place(entry)}/_HELD", "")
 
     def held(self, spark: SparkSession, entry: QueryEntry) -> DataFrame | None:
         """The dead letters of an entry; None where they were not held."""
-        if _DONE not in self._files.names(self._place(entry)):
+        if _DONE.isdisjoint(self._files.names(self._place(entry))):
             return None
         return spark.read.parquet(self._place(entry))
 
