@@ -278,3 +278,39 @@ flows:
     assert problems_of(text.format("kafka_offset > 5")) == []
     ((code, line, _, hint),) = problems_of(text.format("kafka_ofset > 5"))
     assert (code, line, hint) == ("SOURCE_WHERE_INVALID", 10, "did you mean 'kafka_offset'?")
+
+
+def test_no_files_are_told_apart_by_a_column_of_which_delta_keeps_no_bounds(problems_of):
+    text = (
+        HEAD.replace("table: silver.orders", "table: {name: silver.orders, cluster_by: [kafka_key, id]}")
+        + """\
+    format: raw
+    select: ["*", "1 AS id"]
+  second:
+    topics: [second]
+    table: {name: silver.second, cluster_by: [at, is_paid]}
+    format: {type: json, schema: "is_paid boolean, at date, note string"}
+    metadata_columns: [kafka_topic, kafka_partition, kafka_offset]
+  third:
+    topics: [third]
+    table: {name: silver.third, partition_by: [is_paid]}
+    format: {type: json, schema: "is_paid boolean, photo binary, note string"}
+    metadata_columns: [kafka_topic, kafka_partition, kafka_offset]
+    maintenance: {optimize: {zorder: [photo]}}
+"""
+    )
+    what = "flow {}: the table's layout cannot be used: column {!r} is of type {}, which cannot separate files; "
+    assert [(line, code, message, hint) for code, line, message, hint in problems_of(text)] == [
+        (
+            *(5, "LAYOUT_INVALID", what.format("orders", "kafka_key", "binary") + "nothing was run"),
+            "key_format: text, if keys are texts",
+        ),
+        (
+            *(10, "LAYOUT_INVALID", what.format("second", "is_paid", "boolean") + "nothing was run"),
+            "name another column: at, note, kafka_topic, kafka_partition, kafka_offset",
+        ),
+        (
+            *(18, "LAYOUT_INVALID", what.format("third", "photo", "binary") + "nothing was run"),
+            "name another column: note, kafka_topic, kafka_partition, kafka_offset",
+        ),
+    ]

@@ -246,6 +246,13 @@ REFUSED = {
         "[OPTIMIZE_REFUSED] table silver.orders: ZORDER names 'amuont', which is no column; it was not optimized\n"
         "  hint: did you mean 'amount'?\n"
     ),
+    ("optimize", "silver.orders__dead_letters", "--zorder", "kafka_key"): (
+        "[OPTIMIZE_REFUSED] table silver.orders__dead_letters: ZORDER by kafka_key has no effect: Delta keeps no "
+        "bounds of a binary; it was not optimized\n"
+        "  hint: choose of: kafka_topic, kafka_partition, kafka_offset, kafka_timestamp, kafka_timestamp_type, "
+        "topic_id, flow, target, stage, reason, field, message, schema_version, batch, attempt, status, "
+        "dead_lettered_at\n"
+    ),
     ("optimize", "orders", "--zorder", "at,amount"): (
         "[OPTIMIZE_REFUSED] table silver.orders: ZORDER by amount has no effect: the table keeps no statistics of "
         "it; it was not optimized\n"

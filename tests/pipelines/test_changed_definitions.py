@@ -60,6 +60,18 @@ def test_properties_comment_and_clustering_are_set_and_partitions_need_a_full_re
     assert results(folder) == completed("orders")
     assert folder.table("orders").version() == found.version()
 
+    for clusters, column, what in (
+        ("id, is_new", "is_new", "which is boolean: Delta keeps no bounds of it"),
+        ("idd", "idd", "which is no column"),
+    ):
+        flags = ("SELECT id, day", "SELECT amount > 1 AS is_new, id, day")
+        folder.define(ORDERS, flags, ("PARTITIONED BY (day)", f"CLUSTER BY ({clusters})"))
+        assert refusal(folder.plan) == (
+            f"[DEFINITION_INVALID] dataset orders: its table is to be clustered by {column}, {what}; "
+            "the pipeline was not run\n"
+            "  at: src/a.sql:2\n"
+            "  hint: cluster it by other columns: id, day, amount"
+        )
     folder.define(ORDERS, *TEXTS)
     assert refusal(folder.run) == PARTITIONS_CHANGED
     assert refusal(folder.plan) == PARTITIONS_CHANGED

@@ -26,6 +26,23 @@ NAME_IN_JSON: Final = "json_name"
 """In a column's metadata: the name that its field has in the documents, where it is another one."""
 
 
+def has_bounds(kind: DataType) -> bool:
+    """Whether Delta keeps the least and the greatest value that a column of this type has in a file."""
+    # Of texts with a collation it keeps none.
+    times = (T.DateType, T.TimestampType, T.TimestampNTZType)
+    return kind == T.StringType() or isinstance(kind, (T.NumericType, T.CharType, T.VarcharType, *times))
+
+
+def field_type(columns: StructType, path: str) -> DataType | None:
+    """The type of a column or of a field in one (``address.city``), in any case of letters; None if there is none."""
+    by_name = {each.name.lower(): each.dataType for each in columns}
+    if path.lower() in by_name:
+        return by_name[path.lower()]
+    first, _, rest = path.partition(".")
+    kind = by_name.get(first.lower())
+    return field_type(kind, rest) if rest and isinstance(kind, StructType) else None
+
+
 def nullable(declared: T.DataType) -> T.DataType:
     """The same type, all of it nullable, without metadata other than comments: what the table gets."""
     match declared:

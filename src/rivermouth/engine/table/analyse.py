@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.errors import PySparkException
-from pyspark.sql.types import ArrayType, MapType, StructField, StructType, VariantType
+from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StructField, StructType, VariantType
 
 from rivermouth import names
 from rivermouth.engine.table.file_columns import check_file_columns
@@ -16,6 +16,7 @@ from rivermouth.ports.internals.expressions import forbidden, forbidden_within
 from rivermouth.ports.spark.local_frames import no_rows
 from rivermouth.rows import checks, partition_values
 from rivermouth.rows.columns import table_columns
+from rivermouth.schemas import column_types
 from rivermouth.sinks.files import FilesSink
 from rivermouth.sinks.kafka import KafkaSink
 
@@ -139,9 +140,18 @@ def _check_layout_column(
     if path[: len(_PARTITIONS)] == _PARTITIONS and not partition_values.has_folder(name):
         detail, fix = f"column {name!r} has too long a name for a folder", f"{{part: {names.quoted(name)}}}"
         raise LayoutInvalid(flow=flow.name, detail=detail, fix=f"derive one from it: {fix}").about(*path)
+    if "column_comments" in path:
+        return
+    separates = _is_single if path[: len(_PARTITIONS)] == _PARTITIONS else column_types.has_bounds
     kind = columns[name].dataType
-    if "column_comments" not in path and isinstance(kind, NO_VALUES):
+    if not separates(kind):
         detail = f"column {name!r} is of type {kind.simpleString()}, which cannot separate files"
-        usable = [each.name for each in columns if not isinstance(each.dataType, NO_VALUES)]
+        usable = [each for each in there if separates(columns[each].dataType)]
         fix = f"name another column: {', '.join(usable)}"
+        if name == flow.metadata_columns.get("kafka_key") and isinstance(kind, BinaryType):
+            fix = "key_format: text, if keys are texts"
         raise LayoutInvalid(flow=flow.name, detail=detail, fix=fix).about(*path)
+
+
+def _is_single(kind: DataType) -> bool:
+    return not isinstance(kind, NO_VALUES)

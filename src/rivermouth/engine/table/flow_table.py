@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
-from pyspark.sql.types import ArrayType, BinaryType, BooleanType, MapType, StructField, StructType
+from pyspark.sql.types import StructField, StructType
 
 from rivermouth import names
 from rivermouth.domain.kafka.kafka_options import text
@@ -27,6 +27,7 @@ from rivermouth.ports.internals import delta_snapshot
 from rivermouth.rows import conform, reserved_names
 from rivermouth.rows.columns import table_columns
 from rivermouth.schemas import type_widening
+from rivermouth.schemas.column_types import has_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -253,7 +254,7 @@ def _statistics(flow: Flow, shape: TableShape) -> list[str]:
     wanted = {flow.metadata_columns.get(name) for name in ("kafka_offset", "kafka_timestamp")}
     # A merge looks for its keys.
     searched = {*table_columns.key_columns(flow), names.START_AT, names.END_AT}
-    wanted |= {field.name for field in shape.columns if field.name in searched and _ordered(field)}
+    wanted |= {field.name for field in shape.columns if field.name in searched and has_bounds(field.dataType)}
     times = {"timestamp", "date", "timestamp_ntz"}
     return [
         names.quoted(field.name)
@@ -265,8 +266,3 @@ def _statistics(flow: Flow, shape: TableShape) -> list[str]:
         )
         and field.name not in shape.partition_by
     ]
-
-
-def _ordered(field: StructField) -> bool:
-    """Whether Delta keeps the least and the greatest value of a column of this type."""
-    return not isinstance(field.dataType, BinaryType | BooleanType | StructType | ArrayType | MapType)

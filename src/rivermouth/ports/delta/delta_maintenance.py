@@ -14,9 +14,11 @@ from rivermouth.errors import MaintenanceConflict, MaintenanceFailed, OptimizeRe
 from rivermouth.names import did_you_mean, quoted
 from rivermouth.ports.delta.delta_table import conflicts
 from rivermouth.ports.internals.expressions import forbidden
+from rivermouth.schemas.column_types import has_bounds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
     from rivermouth.domain.delta.maintenance import Operation
     from rivermouth.domain.delta.table_files import Snapshot
@@ -49,6 +51,8 @@ def check_optimize(
         raise OptimizeRefused(table=table, detail=detail, fix=f"rivermouth tables optimize {table}, without --zorder")
     known = [name for name in snapshot.columns if name not in snapshot.partition_by]
     _check_zorder(table, snapshot, known, zorder)
+    if zorder:
+        _check_types(table, spark.read.format("delta").load(location).schema, known, zorder)
     counted = _with_statistics(snapshot)
     missing = [name for name in zorder if counted and name not in counted]
     if missing:
@@ -72,6 +76,17 @@ def _check_zorder(table: str, snapshot: Snapshot, known: Sequence[str], zorder: 
         if name not in known:
             detail = f"ZORDER names {name!r}, which is no column"
             raise OptimizeRefused(table=table, detail=detail, fix=did_you_mean(name, known))
+
+
+def _check_types(table: str, columns: StructType, known: Sequence[str], zorder: Sequence[str]) -> None:
+    """Delta skips files by the least and the greatest value of a column, and keeps them of few types."""
+    for name in zorder:
+        if not has_bounds(columns[name].dataType):
+            detail = (
+                f"ZORDER by {name} has no effect: Delta keeps no bounds of a {columns[name].dataType.simpleString()}"
+            )
+            usable = [each for each in known if has_bounds(columns[each].dataType)]
+            raise OptimizeRefused(table=table, detail=detail, fix=f"choose of: {', '.join(usable)}")
 
 
 def _check_where(spark: SparkSession, table: str, location: str, snapshot: Snapshot, where: str) -> None:

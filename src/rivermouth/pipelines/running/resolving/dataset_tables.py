@@ -17,13 +17,13 @@ from rivermouth.engine.query.query_table import (
     prepare,
     prepare_layout,
 )
-from rivermouth.errors import CdcTargetChanged, TablePartitionsChanged, TableSchemaChanged
+from rivermouth.errors import CdcTargetChanged, DefinitionInvalid, TablePartitionsChanged, TableSchemaChanged
 from rivermouth.pipelines.session.table_properties import stored
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.query_ledger import QueryLedger
 from rivermouth.ports.delta.stand_in import create_stand_in
 from rivermouth.ports.internals.delta_snapshot import TableState, newest_rows, table_state
-from rivermouth.schemas.column_types import nullable_columns
+from rivermouth.schemas.column_types import field_type, has_bounds, nullable_columns
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -85,9 +85,11 @@ class DatasetTables:
         """The node with a table that can be read: its own, or an empty one in its place.
 
         Raises:
+            DefinitionInvalid: Delta cannot cluster the table by a column of its definition.
             TableSchemaChanged, TablePartitionsChanged, CdcTargetChanged: The table does not fit its definition, and
                 keeps its rows.
         """
+        _check_clusters(node, dataset)
         session, files, table = self._session, self._workspace.files_of_lake, self.table_of(node)
         with self._workspace.errors(dataset.at, table.dataset):
             state = table_state(session, table.location) if delta_table.exists(files, table.location) else None
@@ -211,3 +213,19 @@ class DatasetTables:
             cdc=next(iter(cdc.values()), None),
             sequences={name: each.sequence_by for name, each in cdc.items() if each.sequence_by is not None},
         )
+
+
+def _check_clusters(node: Node, dataset: Dataset) -> None:
+    for name in dataset.cluster_by:
+        kind = field_type(node.columns, name)
+        if kind is None or not has_bounds(kind):
+            said = (
+                "which is no column" if kind is None else f"which is {kind.simpleString()}: Delta keeps no bounds of it"
+            )
+            usable = [each.name for each in node.columns if has_bounds(each.dataType)]
+            raise DefinitionInvalid(
+                at=str(dataset.at),
+                definition=f"dataset {dataset.name}",
+                detail=f"its table is to be clustered by {name}, {said}",
+                fix=f"cluster it by other columns: {', '.join(usable)}",
+            )
