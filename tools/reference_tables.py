@@ -29,7 +29,7 @@ from rivermouth.decoding.python import python_arrays, python_decode, python_valu
 from rivermouth.domain.ledger import ledger
 from rivermouth.extend import find_kind, kind_names
 from rivermouth.rows import conform, dead_letter, lookups
-from rivermouth.rows.columns import time_ranges
+from rivermouth.rows.columns import attempts, time_ranges
 from rivermouth.rows.keyed import changes, snapshots
 from rivermouth.rows.reasons import REASONS
 from tools.reference_markdown import PROSE, WORDS, fields_table, summary_of, table_row
@@ -121,7 +121,7 @@ def _reasons() -> Iterator[tuple[str, str, str]]:
         for path in (Path(__file__).parents[1] / "src/java/rivermouth" / folder).glob("*.java")
     ]
     found = {code for source in sources for code in re.findall(r"""["']([A-Z][A-Z0-9_]{5,})["']""", source)}
-    found |= {dead_letter.TIMESTAMP_REASON, time_ranges.TIME_REASON, lookups.REASON}
+    found |= {dead_letter.TIMESTAMP_REASON, time_ranges.TIME_REASON, attempts.EXPRESSION_REASON, lookups.REASON}
     reasons = WORDS["reasons"]
     if not found == set(reasons) == REASONS:
         raise SystemExit(

@@ -44,6 +44,8 @@ SEQUENCE: Final = "__sequence"
 PROBLEM: Final = "__problem"
 # Of rows of tables with partitions: why the value of one cannot be kept.
 PARTITION_PROBLEM: Final = "__partition_problem"
+# Of rows for which an expression of the flow makes nothing that a table can have: the reason, and the column.
+UNMADE: Final = "__unmade"
 # Of a row whose columns come from several records: from which, where it is not the newest one.
 PLACES: Final = "__places"
 # Of a version in a table with the history of its keys: from when and until when it is valid.

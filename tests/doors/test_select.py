@@ -58,6 +58,24 @@ def test_columns_are_picked_computed_and_named(project):
     ]
 
 
+def test_a_record_for_which_an_expression_throws_stops_no_flow(project):
+    project.write(
+        'format: {type: json, schema: "id bigint, ms bigint"}',
+        "select: ['*', timestamp_millis(ms) AS at]",
+        'expectations: [{name: old, condition: "timestamp_micros(ms * 1000) < now()", action: drop},',
+        "  {name: small, condition: timestamp_seconds(id) IS NOT NULL, action: dead_letter}]",
+    )
+    project.send(order(1, ms=1), order(2, ms=1_767_225_600_000_000_000), order(3, ms=2), order(10**18, ms=1))
+    code, said = project.say("run")
+    assert code == 0, said
+    assert project.rows("id") == [(0, 1), (2, 3)]
+    assert project.letters("reason", "field") == [(1, "EXPRESSION_FAILED", "at"), (3, "EXPECTATION", None)]
+    code, said = project.say("dead-letters", "replay", "orders")
+    assert code == 0, said
+    assert "2 dead letters tried" in said
+    assert project.rows("id") == [(0, 1), (2, 3)]
+
+
 def test_a_star_is_what_the_format_reads_and_columns_may_come_later(project):
     project.write(ORDER, "select: '* EXCEPT (customer)'")
     project.send(order(1, note="a"))

@@ -139,6 +139,21 @@ def test_the_name_of_an_expectation_comes_through_the_error(spark, name):
         assert row_expectations.failed_expectation(str(raised.value)) == name
 
 
+def test_a_condition_that_throws_is_failed_by_its_row(spark):
+    rows = spark.range(3)
+    condition = "element_at(array(1), CAST(id AS int)) = 1"  # at 0 and at 2
+    expectations = [Expectation("odd", condition, "drop"), Expectation("other", condition, "warn")]
+    routed = row_expectations.route(rows, expectations)
+    assert sorted(tuple(row) for row in routed.collect()) == [
+        (0, True, True, "dropped"),
+        (1, False, False, "table"),
+        (2, True, True, "dropped"),
+    ]
+    assert [tuple(row) for row in row_expectations.passed(rows, expectations).collect()] == [(1,)]
+    with pytest.raises(Exception, match="RIVERMOUTH_ROW_EXPECTATION_FAILED"):
+        row_expectations.passed(rows, [Expectation("odd", condition, "fail")]).collect()
+
+
 def test_a_null_is_judged_where_no_expectation_takes_the_row_out(spark):
     rows = spark.sql("SELECT * FROM VALUES (1, 1), (NULL, -1), (2, NULL) AS t(id, n)")
     judged = [Expectation("positive", "n > 0", "drop"), NotNull("a|b", "id IS NOT NULL"), NotNull("n", "n IS NOT NULL")]

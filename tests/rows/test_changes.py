@@ -82,6 +82,35 @@ def test_deletions_sequences_and_what_a_change_lacks(spark):
     ]
 
 
+def test_what_throws_refuses_its_record(spark):
+    flow = flow_of(
+        keys=[{"key": "element_at(array('a'), CAST(id AS int))"}],
+        sequence_by="element_at(array(1), seq)",
+        apply_as_deletes="assert_true(op <> 'x') IS NULL AND op = 'D'",
+        apply_as_truncates="op = 'T' AND element_at(array(true), CAST(name AS int))",
+    )
+    found = told(
+        spark,
+        flow,
+        (b"1", {"id": 1, "seq": 1, "op": "U"}),
+        (b"1", {"id": 0, "seq": 1, "op": "U"}),
+        (b"1", {"id": 1, "seq": 0, "op": "U"}),
+        (b"1", {"id": 1, "seq": 1, "op": "x"}),
+        (b"1", {"id": 1, "seq": 1, "op": "T", "name": "0"}),
+        (b"1", {"id": 1, "seq": 1, "op": "D"}),
+    )
+    parts = ("key", "__delete", "__truncate", "__problem", "__unmade", "__route")
+    wrong = {name: ("EXPRESSION_FAILED", name) for name in ("key", "apply_as_deletes", "apply_as_truncates")}
+    assert [tuple(row[part] for part in parts) for row in found] == [
+        ("a", False, False, None, None, "table"),
+        (None, False, False, "KEY_NULL", wrong["key"], "dead_letter"),
+        ("a", False, False, "SEQUENCE_NULL", None, "dead_letter"),
+        ("a", False, False, None, wrong["apply_as_deletes"], "dead_letter"),
+        ("a", False, False, None, wrong["apply_as_truncates"], "dead_letter"),
+        ("a", True, False, None, None, "table"),
+    ]
+
+
 @pytest.mark.parametrize("sequence", ["v", ["seq", "v"]])
 def test_a_sequence_that_is_no_number_or_partly_null_has_no_place(sequence, spark):
     flow = flow_of(keys="id", sequence_by=sequence)

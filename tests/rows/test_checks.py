@@ -30,9 +30,16 @@ def failed(spark, rows, *conditions):
         ("x > 0 -- at last", [False, True, True]),
         ("x > 0 OR true", [False, False, False]),
         ("CAST('no number' AS int) = x", [True, True, True]),
+        # Whatever ANSI mode says, these throw.
+        ("timestamp_seconds(x * 9000000000000000) > TIMESTAMP '2000-01-01'", [True, True, True]),
+        ("x > 0 AND timestamp_seconds(x * 9000000000000000) IS NOT NULL", [True, True, True]),
+        ("assert_true(x > 0) IS NULL", [False, True, True]),
+        # What is left of the map that could not be made is in no other.
+        ("size(map(x, 1, 1, 2)) = 2", [True, False, True]),
+        ("x < 0 OR to_number(CAST(x AS string), '9') = 1", [False, False, True]),
     ],
 )
-def test_false_and_null_fail_and_what_cannot_be_evaluated_is_null(condition, fails, spark):
+def test_false_and_null_fail_and_so_does_what_cannot_be_evaluated(condition, fails, spark):
     rows = [(1, True, True, b"v"), (-1, True, True, b"v"), (None, True, True, b"v")]
     assert failed(spark, rows, condition) == [[each] for each in fails]
 

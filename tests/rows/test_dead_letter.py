@@ -251,15 +251,70 @@ def test_a_time_that_an_expression_makes_is_in_the_years_1_to_9999_or_the_record
     ]
 
 
+THROWS = {
+    "timestamp_millis(n)": 1_767_225_600_000_000_000,
+    "timestamp_seconds(n)": -(10**18),
+    "date(timestamp_millis(n))": 1_767_225_600_000_000_001,
+    "DATE '2026-01-01' + make_interval(IF(n = 20, 150000000, 0))": 20,
+    "CAST(parse_json(IF(n = 1, '{', '{}')) AS string)": 1,
+    "assert_true(n IS NULL OR n <> 2) IS NULL": 2,
+    "IF(n = 3, raise_error('no'), n)": 3,
+    "element_at(array(1), IF(n = 4, 0, 1))": 4,
+    "to_number(IF(n = 5, 'x', '1'), '9')": 5,
+    "transform(array(n), x -> element_at(array(1), IF(x = 6, 0, 1)))[0]": 6,
+    "map_from_arrays(array(1, IF(n = 7, 1, 2)), array('a', 'b'))[1]": 7,
+    "sequence(1, 5, IF(n = 8, -1, 1))[0]": 8,
+    "nullif(element_at(array(1), IF(n BETWEEN 9 AND 9, 0, 1)), 2)": 9,
+}
+"""Expressions, and a number for which each of them throws whatever ANSI mode says."""
+
+
+def test_an_expression_that_throws_refuses_its_record_and_not_the_batch(spark):
+    """What several of them have in common is not computed before them."""
+    select = ["id", "n + 1 AS more", *(f"{sql} AS c{number}" for number, sql in enumerate(THROWS))]
+    form = {"type": "json", "schema": "id bigint, n bigint"}
+    flow = a_flow(format=form, expectations=[], select=select, null_values="drop")
+    numbers = [*THROWS.values(), 1000, None]
+    values = [json.dumps({"id": place, "n": number}).encode() for place, number in enumerate(numbers)]
+    found = letters(spark, flow, *((b"k", value) for value in values), (b"k", None), (b"k", b"{")).collect()
+    said = {row["kafka_offset"]: (row["stage"], row["reason"], row["field"], row["message"]) for row in found}
+    assert said.pop(len(numbers) + 1)[1] == "INVALID_JSON"
+    expected = {}
+    for place, number in enumerate(THROWS.values()):
+        # Numbers that are too large throw in the first expression that takes them.
+        first = 0 if abs(number) > 10**15 else place
+        message = f"the expression of c{first} cannot be computed for the record: a function in it throws"
+        expected[place] = ("decode", "EXPRESSION_FAILED", f"c{first}", message)
+    assert said == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"table": {"name": "s.t", "partition_by": [{"day": "date(timestamp_millis(id))"}]}}, "day"),
+        ({"select": ["timestamp_millis(id) AS `a b`"], "null_values": "keep"}, "a b"),
+    ],
+)
+def test_a_partition_that_throws_refuses_its_record_and_a_time_keeps_its_own_reason(spark, fields, field):
+    flow = a_flow(**{"expectations": [], "null_values": "drop", **fields})
+    values = [b'{"id": 1}', b'{"id": 1767225600000000000}', b'{"id": 253402300800000}', b'{"id": null}', None]
+    found = letters(spark, flow, *((b"k", value) for value in values)).collect()
+    assert {row["kafka_offset"]: (row["reason"], row["field"]) for row in found} == {
+        1: ("EXPRESSION_FAILED", field),
+        2: ("TIME_RANGE", field),
+    }
+
+
 def test_a_sequence_that_is_no_time_of_a_table_is_none(spark):
     sink = {"type": "upsert", "keys": ["id"], "sequence_by": "timestamp_millis(at)"}
     form = {"type": "json", "schema": "id bigint, at bigint"}
     flow = Flow.model_validate({"name": "f", "topics": ["t"], "format": form, "table": "s.t", "sink": sink})
-    values = [b'{"id": 1, "at": 253402300799999}', b'{"id": 1, "at": 253402300800000}']
+    ats = (253_402_300_799_999, 253_402_300_800_000, 1_767_225_600_000_000_000, -(10**18))
+    values = [b'{"id": 1, "at": %d}' % at for at in ats]
     source = [(b"k", value, "t", 0, offset, AT, 0, HEADERS) for offset, value in enumerate(values)]
     rows = envelope.decode(envelope.read(spark.createDataFrame(source, SOURCE)), flow)
     told = changes.with_changes(conform.conform(rows, flow), flow)
     assert {row[0]: row[1] for row in told.select(names.OFFSET, names.PROBLEM).collect()} == {
         0: None,
-        1: "SEQUENCE_NULL",
+        **dict.fromkeys((1, 2, 3), "SEQUENCE_NULL"),
     }

@@ -186,6 +186,33 @@ def test_an_outer_explosion_is_an_expression(spark):
     assert placed(routed, "item.sku") == [(0, 0, "table", None), (1, 0, "table", None), (2, 0, "table", "a")]
 
 
+def test_a_record_whose_array_cannot_be_computed_is_a_dead_letter(spark):
+    flow = a_flow(
+        "sequence(1L, id, step) AS nth", "id bigint, step bigint", select=["nth", "assert_true(nth < 3) IS NULL AS a"]
+    )
+    values = [b'{"id": 2, "step": 1}', b'{"id": 2, "step": -1}', b'{"id": 3, "step": 1}', b'{"id": null}', None]
+    routed = judged(spark, flow, *values)
+    assert placed(routed, "nth", f"{names.UNMADE}.field") == [
+        (0, 0, "table", 1, None),
+        (0, 1, "table", 2, None),
+        (1, exploding.WHOLE, "dead_letter", None, "explode"),
+        (2, 0, "table", 1, None),
+        (2, 1, "table", 2, None),
+        (2, 2, "dead_letter", 3, "a"),
+        (3, exploding.NONE, "dropped", None, None),
+        (4, exploding.WHOLE, "dropped", None, None),
+    ]
+    found = counts(routed, flow)
+    assert found.adds_up
+    assert (found.consumed, found.dead_lettered, found.no_elements) == (5, 2, 1)
+    letters = dead_letter.dead_letters(routed, flow, target="s.t", entry=1, topic_ids={})
+    told = letters.select("kafka_offset", "kafka_position", "reason", "field").collect()
+    assert sorted(map(tuple, told)) == [
+        (1, None, "EXPRESSION_FAILED", "explode"),
+        (2, 2, "EXPRESSION_FAILED", "a"),
+    ]
+
+
 def test_expectations_are_about_elements(spark):
     flow = a_flow(
         "items AS item",

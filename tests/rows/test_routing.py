@@ -144,6 +144,7 @@ def test_blocks_grow_with_the_batch_so_that_their_number_is_bounded(offsets, siz
         ((), {"metadata_columns": ["kafka_timestamp"]}, True),
         ((), {"table": {"name": "s.t", "partition_by": ["length(value)"]}}, True),
         ((), {"format": "text", "key_format": "raw"}, True),
+        ((), {"explode": "sequence(1, length(value)) AS nth"}, True),
     ],
 )
 def test_a_flow_that_can_have_no_dead_letters_looks_for_none(actions, fields, may):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 
+import pytest
+
 from rivermouth.engine.batch.pipeline import transform
 from rivermouth.rows import dead_letter, envelope
 from rivermouth.spec import Flow
@@ -12,11 +14,11 @@ START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 KINDS = "topic string, partition int, offset bigint, timestamp timestamp, timestampType int, key binary, value binary"
 
 
-def flow(schema, **more):
+def flow(schema, table="silver.t", **more):
     sink = {"type": "upsert", "from": "snapshot", "keys": ["id"], **more}
     form = {"type": "json", "schema": schema}
     expectations = [{"name": "small", "condition": "v < 10", "action": "drop"}]
-    return Flow(name="f", topics=("t",), format=form, table="silver.t", sink=sink, expectations=expectations)
+    return Flow(name="f", topics=("t",), format=form, table=table, sink=sink, expectations=expectations)
 
 
 def judged(spark, one, values):
@@ -67,6 +69,17 @@ def test_a_snapshot_becomes_its_rows_or_a_dead_letter(spark):
         10: ([1, 2], "dropped", None),
         11: ([None], "dropped", "KEY_NULL"),
     }
+
+
+@pytest.mark.parametrize(("v", "reason"), [(253_402_300_800, "TIME_RANGE"), (10**18, "EXPRESSION_FAILED")])
+def test_a_partition_of_one_row_refuses_the_whole_snapshot(spark, v, reason):
+    """It is counted and explained by its first row, which has nothing wrong."""
+    table = {"name": "silver.t", "partition_by": [{"day": "date(timestamp_seconds(v))"}]}
+    one = flow("id int, v bigint", table)
+    routed = judged(spark, one, [b'[{"id": 1, "v": 5}, {"id": 2, "v": %d}, {"id": 3, "v": 5}]' % v])
+    assert told(routed) == {0: ([1, 2, 3], "dead_letter", None)}
+    letters = dead_letter.dead_letters(routed, one, target="silver.t", entry=1, topic_ids={})
+    assert [tuple(row) for row in letters.select("reason", "field").collect()] == [(reason, "day")]
 
 
 def test_a_value_may_be_nothing_but_the_array(spark):

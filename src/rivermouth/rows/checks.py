@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rivermouth import names
+from rivermouth.rows.columns import attempts
 from rivermouth.spec.keyed import words
 
 if TYPE_CHECKING:
@@ -25,9 +26,9 @@ _TELLS_A_ROW: Final = f"coalesce({names.OPERATION} IN ('{names.INSERT}', '{names
 def check(rows: DataFrame, expectations: Sequence[Expectation]) -> DataFrame:
     """Adds ``__failed_<i>`` (boolean, never null) for the i-th expectation.
 
-    A condition counts as met only if it is TRUE; NULL fails. Rows without a decoded value are not judged:
-    they fail nothing. Nor are deletions, which bring no more than a key. Nor is a change by a condition over a column
-    that it leaves out: the value that the row keeps was judged when it came.
+    A condition counts as met only if it is TRUE; NULL fails, and so does one that throws. Rows without a decoded value
+    are not judged: they fail nothing. Nor are deletions, which bring no more than a key. Nor is a change by a condition
+    over a column that it leaves out: the value that the row keeps was judged when it came.
     """
     if not expectations:
         return rows
@@ -43,11 +44,12 @@ def check(rows: DataFrame, expectations: Sequence[Expectation]) -> DataFrame:
     told = [judgeable] * len(expectations)
     if names.UNAVAILABLE in rows.columns:
         told = [f"{judgeable} AND {_has_all_of(each.condition)}" for each in expectations]
-    failed = (
-        f"{judged} AND NOT {met(names.as_sql(each.condition, rows.columns))} AS {failed_column(i)}"
+    failed = {
+        failed_column(i): f"{judged} AND NOT {met(names.as_sql(each.condition, rows.columns))}"
         for i, (judged, each) in enumerate(zip(told, expectations, strict=True))
-    )
-    return rows.selectExpr("*", *failed)
+    }
+    rows = rows.selectExpr("*", *(f"{sql} AS {name}" for name, sql in failed.items()))
+    return attempts.instead(rows, failed, otherwise=True)
 
 
 def _has_all_of(condition: str) -> str:

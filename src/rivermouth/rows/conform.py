@@ -19,8 +19,8 @@ from pyspark.sql.types import (
 
 from rivermouth import names
 from rivermouth.errors import ColumnCollision, ColumnReserved, RivermouthError
-from rivermouth.rows import reserved_names
-from rivermouth.rows.columns import select_columns, time_ranges
+from rivermouth.rows import explode, reserved_names
+from rivermouth.rows.columns import attempts, select_columns, time_ranges
 from rivermouth.rows.columns.codegen import by_reference
 from rivermouth.rows.columns.table_columns import derived_columns, key_columns
 from rivermouth.rows.keyed import snapshots
@@ -156,7 +156,8 @@ def kept_columns(flow: Flow, payload: StructType) -> list[str]:
 def conform(rows: DataFrame, flow: Flow, beside: Sequence[str] = ()) -> DataFrame:
     """Decoded rows in the table's shape; the columns of the way (``__…``) stay too.
 
-    ``__key_valid`` is false from here on also where an expression makes a time that a table cannot hold.
+    ``__key_valid`` is false from here on also where an expression throws, or makes a time that a table cannot hold;
+    then ``__unmade`` says why.
 
     Args:
         rows: As ``envelope.decode`` returns them.
@@ -174,13 +175,27 @@ def conform(rows: DataFrame, flow: Flow, beside: Sequence[str] = ()) -> DataFram
     if flow.keyed is not None and flow.keyed.snapshots:
         told = (names.MISFIT, names.ORDINAL)
     told = (*told, *(names.lookup_column(index) for index in range(len(flow.lookup))))
+    told = (*told, names.UNMADE) if names.UNMADE in rows.columns else told
     shaped = rows.selectExpr(f"{names.DATA}.*", *metadata, *_KEPT, *told, *beside)
     shaped = select_columns.select(shaped, flow, (*flow.metadata_columns.values(), *_KEPT, *told, *beside))
+    selected = made_columns(flow, shaped.columns) if flow.select else []
+    shaped = attempts.marked(shaped, dict(zip(selected, selected, strict=True)), _is_stored(flow, shaped.columns))
     derived = {
         name: F.expr(names.as_sql(expression, shaped.columns)) for name, expression in derived_columns(flow).items()
     }
     shaped = shaped.withColumns(derived) if derived else shaped
+    shaped = attempts.marked(shaped, {name: name for name in derived}, _is_stored(flow, shaped.columns))
     return time_ranges.checked(shaped, made_columns(flow, shaped.columns))
+
+
+def _is_stored(flow: Flow, columns: Collection[str]) -> str:
+    """SQL: whether a row is to have all columns of the table, as far as its format says."""
+    parts = [names.DECODED]
+    if flow.keyed is not None or flow.null_values != "keep":
+        parts.append(f"{names.VALUE} IS NOT NULL")
+    if names.POSITION in columns:
+        parts.append(f"{names.POSITION} <> {explode.NONE}")
+    return " AND ".join(parts)
 
 
 def made_columns(flow: Flow, columns: Collection[str]) -> list[str]:

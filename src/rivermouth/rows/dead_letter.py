@@ -23,10 +23,11 @@ from pyspark.sql.types import (
 from rivermouth import names
 from rivermouth.rows import envelope, lookups, partition_values
 from rivermouth.rows.checks import JUDGEABLE, failed_column
-from rivermouth.rows.columns import number_keys, time_ranges
+from rivermouth.rows.columns import number_keys
+from rivermouth.rows.columns.attempts import EXPRESSION_MESSAGE, EXPRESSION_REASON
 from rivermouth.rows.columns.codegen import by_reference
 from rivermouth.rows.columns.time_ranges import TIME_MESSAGE, TIME_REASON
-from rivermouth.rows.conform import HEADERS_TYPE, made_columns
+from rivermouth.rows.conform import HEADERS_TYPE
 from rivermouth.rows.keyed.changes import MESSAGES
 from rivermouth.rows.routing import DEAD_LETTER
 from rivermouth.rows.split_changes import once
@@ -206,7 +207,6 @@ def dead_letters(
         beside: Further columns of ``routed`` that stay as they are.
     """
     dead = envelope.explain(routed.where(f"{names.ROUTE} = '{DEAD_LETTER}' AND {once(flow)}"), flow)
-    made = time_ranges.outside(routed.schema, made_columns(flow, routed.columns))
     told = {
         **_SOURCES,
         "kafka_timestamp": f"CASE WHEN NOT {envelope.TIMESTAMP_OUT_OF_RANGE} THEN {names.TIMESTAMP} END",
@@ -214,7 +214,7 @@ def dead_letters(
         "flow": names.literal(flow.name),
         "target": names.literal(target),
         "stage": f"CASE {_stage(flow)} ELSE 'decode' END",
-        **_said(flow, made),
+        **_said(flow, unmade=names.UNMADE in dead.columns),
         "failed_expectations": _failed_names(flow),
         "schema_version": "1",
         "batch": by_reference(f"CAST({entry} AS BIGINT)"),
@@ -227,20 +227,21 @@ def dead_letters(
     return dead.selectExpr(*(f"{sql} AS {name}" for name, sql in told.items()), *beside)
 
 
-def _said(flow: Flow, made: Mapping[str, str]) -> dict[str, str]:
+def _said(flow: Flow, *, unmade: bool) -> dict[str, str]:
     """SQL of what is said of a dead letter: ``reason``, ``field`` and ``message``."""
     refused = f"NOT {names.DECODED}"
+    if_unmade = f"WHEN {names.UNMADE} IS NOT NULL THEN" if unmade else ""
     return {
         "reason": _case(
             _if_timestamp(flow, TIMESTAMP_REASON),
             f"WHEN {refused} THEN {names.REASON}",
-            *(f"WHEN {sql} THEN '{TIME_REASON}'" for sql in made.values()),
+            if_unmade and f"{if_unmade} {names.UNMADE}.reason",
             _reason(flow),
         ),
         "field": _case(
             _if_timestamp(flow, "kafka_timestamp"),
             f"WHEN {refused} THEN {names.FIELD}",
-            *(f"WHEN {sql} THEN {names.literal(name)}" for name, sql in made.items()),
+            if_unmade and f"{if_unmade} {names.UNMADE}.field",
             _field(flow),
         ),
         "message": _with_others(
@@ -248,11 +249,20 @@ def _said(flow: Flow, made: Mapping[str, str]) -> dict[str, str]:
             _case(
                 _if_timestamp(flow, _TIMESTAMP_MESSAGE),
                 f"WHEN {refused} THEN {names.MESSAGE}",
-                *(f"WHEN {sql} THEN {names.literal(TIME_MESSAGE.format(column=name))}" for name, sql in made.items()),
+                if_unmade and f"{if_unmade} {_of_unmade()}",
                 _message(flow),
             ),
         ),
     }
+
+
+def _of_unmade() -> str:
+    """SQL of the message of records for which an expression of the flow makes nothing that a table can have."""
+    cases = []
+    for reason, message in ((TIME_REASON, TIME_MESSAGE), (EXPRESSION_REASON, EXPRESSION_MESSAGE)):
+        before, after = map(names.literal, message.split("{}"))
+        cases.append(f"WHEN '{reason}' THEN concat({before}, {names.UNMADE}.field, {after})")
+    return f"CASE {names.UNMADE}.reason {' '.join(cases)} END"
 
 
 def _with_others(flow: Flow, message: str) -> str:

@@ -13,6 +13,7 @@ from pyspark.sql.types import ArrayType, MapType, StructField, StructType
 
 from rivermouth import names
 from rivermouth.names import folded, quoted
+from rivermouth.rows.columns import attempts
 from rivermouth.spec import ArrayFormat, require_capability
 
 if TYPE_CHECKING:
@@ -131,13 +132,15 @@ def explode(rows: DataFrame, flow: Flow) -> DataFrame:
     sql = names.as_sql(flow.explosion.sql, kinds.names)
     elements = f"CASE WHEN {there} THEN (\n{sql}\n) END AS {_ELEMENTS}"
     found = rows.select("*", f"{names.DATA}.*").selectExpr(*map(quoted, rows.columns), elements)
+    found = attempts.marked(found, {_ELEMENTS: "explode"}, there)
     kind: Any = found.schema[_ELEMENTS].dataType
     called = names_of(flow.explosion, kind)
-    kept = [name for name in rows.columns if name != names.DATA]
+    kept = [name for name in found.columns if name not in (names.DATA, _ELEMENTS)]
+    unknown = f"NOT ({there})" + (f" OR {names.UNMADE} IS NOT NULL" if names.UNMADE in kept else "")
     # By field, or the array itself would go along with each of its elements.
     said = {name: f"__said_{number}" for number, name in enumerate(kinds.names) if not _gives_way(flow.explosion, name)}
     beside = (F.col(names.DATA)[name].alias(alias) for name, alias in said.items())
-    ready = found.select(*kept, *beside, _ELEMENTS, F.expr(f"NOT ({there})").alias(_UNKNOWN))
+    ready = found.select(*kept, *beside, _ELEMENTS, F.expr(unknown).alias(_UNKNOWN))
     parts = [f"__part_{number}" for number, _name in enumerate(called)]
     members = [F.col(part).alias(name) for part, name in zip(parts, called, strict=True)]
     others = {name: F.col(alias).alias(name) for name, alias in said.items()}

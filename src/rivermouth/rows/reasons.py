@@ -11,6 +11,7 @@ REASONS: Final = frozenset(
         "COLUMN_NOT_SENT",
         "DESERIALIZER_FAILED",
         "EXPECTATION",
+        "EXPRESSION_FAILED",
         "FIELD_AMBIGUOUS",
         "FIELD_COUNT",
         "FIELD_MISSING",

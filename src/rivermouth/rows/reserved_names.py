@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _WORDS: Final = """
     at batch before columns element elements gone key_document last mark moves nth place present records row there
-    tombstone unknown unplaced verdict wanted writes
+    tombstone unknown unmade_by unplaced verdict wanted writes
 """
 _STEPS: Final = frozenset(f"__{word}" for word in _WORDS.split())
 """Of single steps: replay, recovery, the reasons of dead letters, merges."""
@@ -41,6 +41,7 @@ WAY: Final = frozenset(
         names.SEQUENCE,
         names.PROBLEM,
         names.PARTITION_PROBLEM,
+        names.UNMADE,
         names.PLACES,
         names.OPERATION,
         names.SOURCE_TIMESTAMP,

@@ -104,9 +104,10 @@ def counting(flow: Flow, block_offsets: int) -> dict[str, Aggregate]:
 def may_dead_letter(flow: Flow) -> bool:
     """Whether a record of the flow can become a dead letter."""
     by_rule = flow.null_values == DEAD_LETTER or DEAD_LETTER in {each.route for each in flow.all_expectations}
-    by_envelope = flow.keys_are_judged or envelope.stores_timestamp(flow) or bool(derived_columns(flow) or flow.select)
+    by_envelope = flow.keys_are_judged or envelope.stores_timestamp(flow)
+    by_expression = bool(derived_columns(flow) or flow.select or flow.explode)
     by_place = flow.keyed is not None or partition_values.are_judged(flow)
-    return not flow.format.accepts_all or by_envelope or by_rule or by_place
+    return not flow.format.accepts_all or by_envelope or by_expression or by_rule or by_place
 
 
 def _of_values(flow: Flow, summand: str) -> str:

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from rivermouth import names
 from rivermouth.domain.query.query_entry import QueryCounts
 from rivermouth.rows.checks import failed_column, met
+from rivermouth.rows.columns import attempts
 from rivermouth.rows.columns.aggregates import Aggregate
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ IN_TABLE: Final = f"{names.ROUTE} = '{TABLE}'"
 """SQL: rows that go on, into the table or to the readers of a view."""
 _FAIL_MARK: Final = "RIVERMOUTH_ROW_EXPECTATION_FAILED"
 _FAILURE: Final = re.compile(_FAIL_MARK + r"\|([^|]*)\|")
+_MET: Final = f"{names.FAILED_PREFIX}not"
 _NULL_MARK: Final = "RIVERMOUTH_NULL_IN_COLUMN"
 _NULL: Final = re.compile(_NULL_MARK + r"\|([^|]*)\|")
 NOT_NULL: Final = "not_null"
@@ -54,12 +56,13 @@ class RowExpectation(Protocol):
 def route(rows: DataFrame, expectations: Sequence[RowExpectation]) -> DataFrame:
     """Adds ``__failed_<i>`` (boolean, never null) for each expectation, and ``__route``: table, dropped or dead_letter.
 
-    A condition is met only where it is TRUE; NULL fails. Of several failed expectations the strongest action wins:
-    fail, dead letter, drop, not null. One whose action is fail or not null ends the Spark job; ``failed_expectation``
-    and ``null_column`` read its error.
+    A condition is met only where it is TRUE; NULL fails, and so does one that throws. Of several failed expectations
+    the strongest action wins: fail, dead letter, drop, not null. One whose action is fail or not null ends the Spark
+    job; ``failed_expectation`` and ``null_column`` read its error.
     """
-    failed = (f"NOT {met(each.condition)} AS {failed_column(i)}" for i, each in enumerate(expectations))
-    rows = rows.selectExpr("*", *failed)
+    failed = {failed_column(i): f"NOT {met(each.condition)}" for i, each in enumerate(expectations)}
+    rows = rows.selectExpr("*", *(f"{sql} AS {name}" for name, sql in failed.items()))
+    rows = attempts.instead(rows, failed, otherwise=True)
     cases = []
     for action in _STRONGEST_FIRST:
         for index, each in enumerate(expectations):
@@ -89,10 +92,19 @@ def passed(rows: DataFrame, expectations: Sequence[RowExpectation]) -> DataFrame
     """
     for each in sorted(expectations, key=lambda each: each.action != "fail"):
         if each.action == "fail":
-            rows = rows.where(f"IF({met(each.condition)}, true, CAST({_ending(each.name)} AS BOOLEAN))")
+            rows = _where(rows, each.condition, f"IF({{}}, true, CAST({_ending(each.name)} AS BOOLEAN))")
         elif each.action != "warn":
-            rows = rows.where(met(each.condition))
+            rows = _where(rows, each.condition, "{}")
     return rows
+
+
+def _where(rows: DataFrame, condition: str, test: str) -> DataFrame:
+    """The rows that pass a test, in which ``{}`` is whether they meet the condition; one that throws is not met."""
+    told = rows.selectExpr("*", f"{met(condition)} AS {_MET}")
+    found = attempts.instead(told, [_MET], otherwise=False)
+    if found is told:
+        return rows.where(test.replace("{}", met(condition)))
+    return found.where(test.replace("{}", _MET)).drop(_MET)
 
 
 def _ending(name: str, mark: str = _FAIL_MARK) -> str:

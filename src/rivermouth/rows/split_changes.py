@@ -72,9 +72,10 @@ def agreed(rows: DataFrame, flow: Flow, beside: Sequence[str] = ()) -> DataFrame
         rows = snapshots.compared(rows, key_columns(flow), beside)
     failed = (failed_column(index) for index in range(len(flow.all_expectations)))
     problems = (names.MISFIT, names.PROBLEM, *((names.PARTITION_PROBLEM,) if partition_values.are_judged(flow) else ()))
+    problems = (*problems, names.UNMADE) if names.UNMADE in rows.columns else problems
     return rows.withColumns(
         {
-            names.DECODED: F.bool_and(names.DECODED).over(record),
+            **{name: F.bool_and(name).over(record) for name in (names.DECODED, names.KEY_VALID)},
             **{name: F.max(name).over(record) for name in problems},
             **{name: F.bool_or(name).over(record) for name in failed},
         }

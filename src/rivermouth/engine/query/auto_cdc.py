@@ -42,6 +42,7 @@ from rivermouth.ports.delta.query_ledger import QueryLedger
 from rivermouth.ports.internals.delta_snapshot import newest_rows, table_state
 from rivermouth.ports.internals.persisted import computed
 from rivermouth.rows import row_expectations
+from rivermouth.rows.columns import attempts
 from rivermouth.rows.keyed import partial_changes
 from rivermouth.rows.keyed.change_order import ChangeOrder
 from rivermouth.rows.keyed.changes import faults_of_sequences, is_no_sequence
@@ -282,6 +283,7 @@ def _changes(routed: DataFrame, entry: QueryEntry, run: QueryRun, target: CdcTar
     if names.TRUNCATE in columns:  # of a snapshot, whose mark is a row
         marks = {}
     rows = routed.selectExpr("*", *(f"{sql} AS {name}" for name, sql in marks.items()))
+    rows = attempts.instead(rows, [name for name in marks if name == names.SEQUENCE])
     # A declared column of the target that the flow leaves out is null, whatever the changes have.
     brought = {name.lower() for name in payload(routed.schema, cdc).names} | target.computed
     mine = {name.lower() for name in run.columns.names}

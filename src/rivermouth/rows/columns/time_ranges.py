@@ -8,12 +8,12 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
 from rivermouth.decoding.json.json_types import any_of
 from rivermouth.names import quoted
+from rivermouth.rows.columns import attempts
 from rivermouth.schemas.type_limits import within
 
 if TYPE_CHECKING:
@@ -22,18 +22,23 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 TIME_REASON: Final = "TIME_RANGE"
-TIME_MESSAGE: Final = "its column {column} would be a date or a time that is not in the years 1 to 9999"
+TIME_MESSAGE: Final = "its column {} would be a date or a time that is not in the years 1 to 9999"
 
 
 def checked(shaped: DataFrame, made: Collection[str]) -> DataFrame:
-    """Conformed rows whose ``__key_valid`` is false also where one of the columns ``made`` is out of range."""
-    wrong = any_of(outside(shaped.schema, made).values())
+    """Conformed rows whose ``__key_valid`` is false also where one of the columns ``made`` is out of range.
+
+    ``__unmade`` says which.
+    """
+    found = _outside_of(shaped.schema, made)
+    wrong = any_of(found.values())
     if wrong is None:
         return shaped
-    return shaped.withColumn(names.KEY_VALID, F.expr(f"{names.KEY_VALID} AND NOT coalesce({wrong}, false)"))
+    named = " ".join(f"WHEN {sql} THEN {names.literal(name)}" for name, sql in found.items())
+    return attempts.refused(shaped, TIME_REASON, wrong, f"CASE {named} END")
 
 
-def outside(schema: T.StructType, made: Collection[str]) -> dict[str, str]:
+def _outside_of(schema: T.StructType, made: Collection[str]) -> dict[str, str]:
     """By the names of those columns that may be out of range: SQL that is true where one is."""
     numbers = count()
     mine = (field for field in schema.fields if field.name in made)

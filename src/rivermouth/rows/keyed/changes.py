@@ -11,6 +11,7 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 from rivermouth import names
 from rivermouth.decoding import key_parts, record_keys
 from rivermouth.decoding.json import json_types
+from rivermouth.rows.columns import attempts
 from rivermouth.rows.columns.table_columns import derived_columns, key_columns
 from rivermouth.rows.keyed import snapshots
 from rivermouth.rows.keyed.change_order import ChangeOrder
@@ -57,6 +58,8 @@ def with_changes(rows: DataFrame, flow: Flow) -> DataFrame:
     ``KEY_CHANGED`` or null. A tombstone gets those of its key columns that a value would have brought from Kafka's
     key, and so does a deletion that an envelope reports without them. Such a deletion without a sequence has the place
     of a tombstone, and so does one with made-up columns, unless metadata columns alone make its sequence.
+
+    A sequence that throws is null. A condition that throws is not met, and the record is refused.
     """
     sink = flow.keyed
     if sink is None:
@@ -77,6 +80,9 @@ def with_changes(rows: DataFrame, flow: Flow) -> DataFrame:
         f"NOT ({tombstone}) AND ({truncation} OR {_is_true(sink.apply_as_truncates, columns)}) AS {names.TRUNCATE}",
         f"IF({tombstone} AND {not placed}, NULL, {sequence_sql(sink.sequence_by, columns)}) AS {names.SEQUENCE}",
     )
+    conditions = {names.DELETE: "apply_as_deletes", names.TRUNCATE: "apply_as_truncates"}
+    rows = attempts.instead(rows, [names.SEQUENCE])
+    rows = attempts.marked(rows, conditions, f"{names.DECODED} AND NOT ({tombstone})", otherwise=False)
     if sink.sequence_by and (envelope := flow.change_envelope):
         is_told = envelope.whole_deletions or {*sink.sequence_by} <= {*flow.metadata_columns.values()}
         unplaced = F.expr(f"{deletion} AND {is_no_sequence(rows.schema) if is_told else 'true'}")
