@@ -23,6 +23,13 @@ def of(schema, **others):
     return field.dataType.simpleString() + (" not null" if not field.nullable else "")
 
 
+DECIMAL = {
+    "type": "number",
+    "title": "org.apache.kafka.connect.data.Decimal",
+    "connect.type": "bytes",
+    "connect.parameters": {"scale": "2", "connect.decimal.precision": "10"},
+}
+NULL = {"type": "null"}
 CASES = [
     ({"type": "string"}, "string not null"),
     ({"type": "string", "format": "date-time"}, "timestamp not null"),
@@ -33,6 +40,12 @@ CASES = [
     ({"type": "boolean"}, "boolean not null"),
     ({"type": "integer"}, "bigint not null"),
     ({"type": "integer", "maximum": 1 << 64}, "decimal(38,0) not null"),
+    ({"type": "integer", "maximum": 1e20}, "decimal(38,0) not null"),
+    ({"type": "integer", "maximum": 1e3}, "bigint not null"),
+    ({"type": "integer", "exclusiveMaximum": 1 << 64}, "decimal(38,0) not null"),
+    ({"type": "integer", "exclusiveMaximum": 1 << 63}, "bigint not null"),
+    ({"type": "integer", "exclusiveMinimum": -1e20}, "decimal(38,0) not null"),
+    ({"type": "integer", "exclusiveMaximum": True, "maximum": "9"}, "bigint not null"),
     ({"type": "number"}, "double not null"),
     ({"type": ["integer", "number"]}, "double not null"),
     ({"type": ["integer", "null"]}, "bigint"),
@@ -73,15 +86,19 @@ CASES = [
     ({"type": "number", "allOf": [{"type": "integer"}]}, "bigint not null"),
     ({"type": "integer", "connect.type": "int16"}, "smallint not null"),
     ({"type": "number", "connect.type": "float32"}, "float not null"),
-    (
-        {
-            "type": "number",
-            "title": "org.apache.kafka.connect.data.Decimal",
-            "connect.type": "bytes",
-            "connect.parameters": {"scale": "2", "connect.decimal.precision": "10"},
-        },
-        "decimal(10,2) not null",
-    ),
+    (DECIMAL, "decimal(10,2) not null"),
+    ({"oneOf": [NULL, DECIMAL]}, "decimal(10,2)"),
+    ({"oneOf": [DECIMAL, NULL]}, "decimal(10,2)"),
+    ({"title": "Price", "anyOf": [{"const": None}, DECIMAL]}, "decimal(10,2)"),
+    ({"oneOf": [NULL, DECIMAL, DECIMAL, NULL]}, "decimal(10,2)"),
+    ({"oneOf": [NULL, DECIMAL, {"type": "number"}]}, "double"),
+    ({"anyOf": [{"type": "string", "format": "date-time"}, NULL]}, "timestamp"),
+    ({"anyOf": [{"type": "string", "format": "date"}, NULL]}, "date"),
+    ({"anyOf": [{"type": "string", "format": "date"}, {"type": "string"}, NULL]}, "string"),
+    ({"oneOf": [NULL, {"type": "integer", "connect.type": "int16"}]}, "smallint"),
+    ({"oneOf": [NULL, {"type": "number", "connect.type": "float32"}]}, "float"),
+    ({"oneOf": [NULL, {"type": "integer", "maximum": 1 << 64}]}, "decimal(38,0)"),
+    ({"type": "array", "items": {"oneOf": [NULL, DECIMAL]}}, "array<decimal(10,2)> not null"),
     ({"type": "number", "title": "org.apache.kafka.connect.data.Decimal"}, "decimal(38,0) not null"),
     (
         {
@@ -124,6 +141,8 @@ def test_required_columns_are_not_null_and_descriptions_are_comments():
         ("b", False, {"comment": "of it"}),
     ]
     assert [(field.name, field.nullable) for field in found["a"].dataType] == [("x", True), ("y", False)]
+    either = {"oneOf": [{"type": "null", "description": "none"}, {"type": "string", "description": "of it"}]}
+    assert columns({"properties": {"a": either}})["a"].metadata == {"comment": "of it"}
 
 
 DEEP = {"type": "integer"}

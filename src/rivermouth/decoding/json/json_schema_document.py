@@ -116,12 +116,19 @@ def _either(one: _Described, other: _Described) -> _Described:
     """What is described where one of them is."""
     if not one.kinds or not other.kinds:
         return one if one.kinds else other
-    hints = dict(one.hints) if one.hints == other.hints else {}
     required = one.required & other.required
     if "object" not in one.kinds & other.kinds:
         required = one.required | other.required
     joined = _joined(_either, one, other)
-    return replace(joined, kinds=one.kinds | other.kinds, required=required, hints=hints)
+    return replace(joined, kinds=one.kinds | other.kinds, required=required, hints=_common_hints(one, other))
+
+
+def _common_hints(one: _Described, other: _Described) -> Mapping[str, Any]:
+    """The hints that hold for each value that is not null of one or the other."""
+    for null, rest in ((one, other), (other, one)):
+        if null.kinds == _KINDS[_NULL]:
+            return rest.hints
+    return one.hints if one.hints == other.hints else {}
 
 
 def _joined(join: Callable[[_Described, _Described], _Described], one: _Described, other: _Described) -> _Described:
@@ -189,7 +196,8 @@ class _Reading:
         return self.described(found, target, (*opened, place), depth + 1)
 
 
-_HINTS: Final = ("format", "title", "minimum", "maximum", "connect.type", "connect.parameters", "description")
+_BOUNDS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+_HINTS: Final = ("format", "title", *_BOUNDS, "connect.type", "connect.parameters", "description")
 
 
 def _kinds(schema: Mapping[str, Any]) -> frozenset[str]:
@@ -246,14 +254,22 @@ def _type(described: _Described) -> T.DataType:
     if kinds == _KINDS["boolean"]:
         return T.BooleanType()
     if kinds == _KINDS["integer"]:
-        bounds = [described.hints.get(word) for word in ("minimum", "maximum")]
-        larger = any(isinstance(each, int) and abs(each) > _LARGEST for each in bounds)
+        larger = any(map(_is_beyond_longs, described.hints.items()))
         return T.DecimalType(_LONGEST, 0) if larger else _CONNECT.get(hint, T.LongType())
     if kinds and kinds <= _NUMBER:
         return _decimal(described.hints) or _CONNECT.get(hint, T.DoubleType())
     if kinds == _KINDS["string"]:
         return _STRINGS.get(_word(described.hints, "format"), T.StringType())
     return T.StringType()
+
+
+def _is_beyond_longs(hint: tuple[str, Any]) -> bool:
+    """Whether a hint is a bound that whole numbers of 64 bits do not reach."""
+    word, bound = hint
+    if word not in _BOUNDS or not isinstance(bound, int | float):
+        return False
+    # A bound that is no value itself may be one further.
+    return abs(bound) > _LARGEST + word.startswith("exclusive")
 
 
 def _word(hints: Mapping[str, Any], name: str) -> str:
