@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -13,7 +13,7 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 from pyspark.sql.avro.functions import to_avro
 
 from rivermouth.decoding.avro import avro_document
-from rivermouth.encoding import fields
+from rivermouth.encoding import avro_misfits, fields
 from rivermouth.encoding.framing import frame
 from rivermouth.schemas.refused import SchemaRefused
 
@@ -27,7 +27,7 @@ _REFUSAL: Final = re.compile(r"Cannot convert SQL .*|schema is incompatible .*")
 def encoded(
     spark: SparkSession, schema: str, there: T.StructType, schema_id: int | None, *, check: bool = True
 ) -> Column:
-    """The record of a row, binary.
+    """The record of a row, binary; a row that cannot be one ends the job (``fields.unwritable``).
 
     Args:
         spark: Any session.
@@ -40,16 +40,12 @@ def encoded(
         ValueError: The schema is none, or not one of these columns; the text says why.
     """
     columns, document = avro_document.columns(spark, schema), json.loads(schema)
-    required = {each["name"] for each in document["fields"] if not _has_null(each["type"])}
-    record = fields.message(columns, there, required)
+    values = fields.values(columns, there)
     if check:
         _check(spark, schema, columns)
+    record = fields.unless(avro_misfits.misfit(document, columns, values), fields.message(values))
     value = to_avro(record, schema)
     return value if schema_id is None else F.concat(F.lit(frame(schema_id)), value)
-
-
-def _has_null(kind: Any) -> bool:
-    return kind == "null" or (isinstance(kind, list) and "null" in kind)
 
 
 def _check(spark: SparkSession, schema: str, columns: T.StructType) -> None:

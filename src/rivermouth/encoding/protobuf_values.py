@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -68,7 +70,7 @@ def encoded(encoding: Encoding, there: T.StructType) -> Column:
         return written(encoding, rows)
 
     values.__annotations__ = {}  # Spark looks for them where it is not told the kind
-    made: Column = functions.arrow_udf(values, "binary")(fields.message(columns, there))
+    made: Column = functions.arrow_udf(values, "binary")(fields.message(fields.values(columns, there)))
     return made
 
 
@@ -83,16 +85,22 @@ def written(encoding: Encoding, rows: pa.Array) -> pa.Array:
     fill, begin = _filler(encoding), b""
     if encoding.schema_id is not None:
         begin = frame(encoding.schema_id, place_in_file(kind.DESCRIPTOR))
-    found: list[bytes] = []
-    for row in rows.to_pylist():
+
+    def made(row: Mapping[str, Any]) -> bytes:
         message = kind()
         fill(message, row)
         # Methods of the class: fields may bear their names.
         if not kind.IsInitialized(message):
             name = next(iter(kind.FindInitializationErrors(message)))
             raise RuntimeError(fields.marked(f"the message needs field {name}, and a row has null there"))
-        found.append(begin + kind.SerializeToString(message, deterministic=True))
-    return pa.array(found, pa.binary())
+        return begin + bytes(kind.SerializeToString(message, deterministic=True))
+
+    try:
+        return pa.array(map(made, rows.to_pylist()), pa.binary())
+    except (ArithmeticError, TypeError, ValueError):
+        # Their texts may have the value.
+        why = f"a row has a text or a time that no message of {encoding.message} can have"
+        raise RuntimeError(fields.marked(why)) from None
 
 
 @functools.lru_cache(maxsize=32)
@@ -102,8 +110,14 @@ def _filler(encoding: Encoding) -> Fill:
 
 def _message(descriptor: Any, path: str) -> Fill:
     parts = [(each.name, _field(each, below(path, each.name))) for each in descriptor.fields]
+    choices = [[each.name for each in oneof.fields] for oneof in descriptor.oneofs if len(oneof.fields) > 1]
 
     def fill(message: Any, row: Mapping[str, Any]) -> None:
+        for choice in choices:
+            given = [below(path, name) for name in choice if row[name] is not None]
+            if len(given) > 1:
+                why = f"fields {given[0]} and {given[1]} are of one oneof, and a row has both"
+                raise RuntimeError(fields.marked(why))
         for name, part in parts:
             if row[name] is not None:
                 part(message, row[name])
@@ -186,10 +200,27 @@ def _inside(field: Any, path: str) -> Fill:
 def _json(path: str, message: Any, value: str) -> None:
     from google.protobuf import json_format  # noqa: PLC0415 - of an extra
 
+    why = f"field {path} is a JSON document, and a row has another text"
     try:
         json_format.Parse(value, message)
-    except json_format.ParseError:
-        raise RuntimeError(fields.marked(f"field {path} is a JSON document, and a row has another text")) from None
+        numbers: list[str] = []
+        json.loads(value, parse_int=numbers.append, parse_float=numbers.append, parse_constant=_refuse)
+    except (json_format.ParseError, ValueError):
+        raise RuntimeError(fields.marked(why)) from None
+    if not all(map(_is_kept, numbers)):
+        why = f"field {path} keeps numbers of its JSON as doubles, and a row has one that no double keeps"
+        raise RuntimeError(fields.marked(why))
+
+
+def _refuse(_constant: str) -> None:
+    """Of JSON as Python reads it what no other reads: NaN and Infinity."""
+    raise ValueError
+
+
+def _is_kept(text: str) -> bool:
+    """Whether a number is exactly a double, or the one that a double is written as."""
+    number, held = Decimal(text), float(text)
+    return number in (Decimal(held), Decimal(repr(held)))
 
 
 def _scalar(field: Any, path: str) -> Callable[[Any], Any]:
