@@ -339,7 +339,11 @@ def test_what_a_row_has_that_avro_would_lose_or_refuse_is_told_without_the_value
     ("kind", "row", "told"),
     [
         (KIND, {"kind": "line\nof to Avro because"}, "to_avro cannot write field 'kind' by its schema"),
-        ({"type": "fixed", "name": "Two", "size": 2}, {"code": b"a"}, "to_avro cannot write field 'code' by its schema"),
+        (
+            {"type": "fixed", "name": "Two", "size": 2},
+            {"code": b"a"},
+            "to_avro cannot write field 'code' by its schema",
+        ),
     ],
 )
 def test_what_to_avro_of_spark_refuses_is_told_without_the_value(spark, kind, row, told):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import importlib
 import math
 import struct
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 from google.protobuf import descriptor_pb2
 from tests.rows.protobuf_files import descriptor_set
 
-from rivermouth.decoding.protobuf import protobuf_decode, protobuf_descriptor
+from rivermouth.decoding.protobuf import protobuf_built_in, protobuf_decode, protobuf_descriptor
 from rivermouth.decoding.protobuf.protobuf_decode import Encoding
 from rivermouth.errors import DescriptorUnusable
 from rivermouth.formats.protobuf import Protobuf
@@ -336,6 +337,56 @@ def test_descriptor_files_that_cannot_be_used(tmp_path, content, name, detail, f
     file = tmp_path / "shop.desc"
     told = f"[DESCRIPTOR_UNUSABLE] the descriptor {file} cannot be used: {detail}; nothing was run\n  hint: {fix}"
     assert str(caught.value) == told
+
+
+def test_a_schema_of_the_registry_that_lacks_an_import_is_told_what_takes_its_place():
+    form = Protobuf(message="shop.M", framing="confluent", subject="orders", version=3)
+    form._content = descriptor_set({"M": ["int32 x = 1"]}, imports=["other.proto"])
+    with pytest.raises(DescriptorUnusable) as caught:
+        form.columns(None)
+    assert str(caught.value) == (
+        "[DESCRIPTOR_UNUSABLE] the descriptor of version 3 of subject orders cannot be used: it lacks other.proto; "
+        "nothing was run\n  hint: descriptor: FILE in place of subject and version; protoc --include_imports "
+        "--descriptor_set_out=FILE ... makes it"
+    )
+
+
+OF_CONFLUENT = "confluent_kafka.schema_registry.confluent"
+OF_REGISTRY = [
+    *(f"{OF_CONFLUENT}.{name}_pb2" for name in ("meta", "type.decimal", "type.variant", "types.decimal")),
+    *(f"google.type.{name}_pb2" for name in ("calendar_period", "color", "date", "datetime", "dayofweek", "expr")),
+    *(f"google.type.{name}_pb2" for name in ("fraction", "latlng", "money", "month", "postal_address", "quaternion")),
+    "google.type.timeofday_pb2",
+    "google.protobuf.descriptor_pb2",
+]
+
+
+@pytest.mark.parametrize("module", OF_REGISTRY)
+def test_what_confluents_registry_brings_along_is_known_as_its_owners_have_it(module):
+    theirs = descriptor_pb2.FileDescriptorProto()
+    importlib.import_module(module).DESCRIPTOR.CopyToProto(theirs)
+    ours = protobuf_built_in.file(theirs.name)
+    for part in ("package", "message_type", "enum_type", "public_dependency"):
+        assert getattr(ours, part) == getattr(theirs, part), part
+    # The registry does not give what a schema imports of these.
+    first = descriptor_pb2.FileDescriptorSet.FromString(one("int32"))
+    first.file[0].dependency.append(theirs.name)
+    content = first.SerializeToString()
+    assert protobuf_descriptor.columns(content, "shop.M").simpleString() == "struct<x:int>"
+
+
+def test_a_message_of_the_registrys_own_files_is_a_struct():
+    files = descriptor_pb2.FileDescriptorSet.FromString(descriptor_set({"M": ["Decimal x = 1", "Date y = 2"]}))
+    files.file[0].dependency.extend(["confluent/type/decimal.proto", "google/type/date.proto"])
+    price, day = files.file[0].message_type[0].field
+    price.type_name, day.type_name = ".confluent.type.Decimal", ".google.type.Date"
+    content = files.SerializeToString()
+    assert protobuf_descriptor.columns(content, "shop.M").simpleString() == (
+        "struct<x:struct<value:binary,precision:bigint,scale:int>,y:struct<year:int,month:int,day:int>>"
+    )
+    assert outcome(content, b"\x0a\x07\x0a\x01\x7b\x10\x0c\x18\x02") == [
+        {"x": {"value": b"\x7b", "precision": 12, "scale": 2}, "y": None}
+    ]
 
 
 def test_a_descriptor_file_that_is_not_there(tmp_path):

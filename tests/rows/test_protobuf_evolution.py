@@ -311,6 +311,10 @@ def test_who_wrote_a_record_is_asked_for_and_nothing_is_read_as_what_it_is_not(s
         references=references,
     )
     broken = registry.register("s", "AAAA", kind="PROTOBUF")
+    order = {"Order": ["int32 id = 1"]}
+    lacks = registry.register("s", told(descriptor_set(order, imports=["away.proto"])), kind="PROTOBUF")
+    # Confluent's registry has these files for all schemas, and says nothing of them.
+    brings = descriptor_set(order, imports=["confluent/meta.proto", "google/type/date.proto"])
 
     def framed(number, place=b"\0"):
         return struct.pack(">bI", 0, number) + place + body
@@ -323,6 +327,8 @@ def test_who_wrote_a_record_is_asked_for_and_nothing_is_read_as_what_it_is_not(s
         framed(of_avro),
         framed(999),
         framed(broken),
+        framed(lacks),
+        framed(table.id_of(brings)),
         b"\1",
         None,
         # A number that its writer's schema lacks, and the table has a column for.
@@ -335,7 +341,16 @@ def test_who_wrote_a_record_is_asked_for_and_nothing_is_read_as_what_it_is_not(s
         ("SCHEMA_MISMATCH", "the writer's schema only refers to the message shop.Order"),
         ("UNKNOWN_SCHEMA", f"the schema registry has no Protobuf schema with the id {of_avro}"),
         ("UNKNOWN_SCHEMA", "the schema registry has no Protobuf schema with the id 999"),
-        ("UNKNOWN_SCHEMA", f"the schema registry has no Protobuf schema with the id {broken} that can be used"),
+        (
+            "UNKNOWN_SCHEMA",
+            f"the schema registry has no Protobuf schema with the id {broken} that can be used: it holds no "
+            "FileDescriptorSet",
+        ),
+        (
+            "UNKNOWN_SCHEMA",
+            f"the schema registry has no Protobuf schema with the id {lacks} that can be used: it lacks away.proto",
+        ),
+        (None, None),
         ("WRONG_MAGIC", "the value does not begin with a zero, the id of a schema and the place of a message"),
         (None, None),
         ("SCHEMA_MISMATCH", "the value has the field id, which the schema of its writer lacks"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Final, Literal, Self
 
 from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
@@ -27,6 +27,10 @@ from rivermouth.spec import EncodingFormat
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+_IN_PLACE_OF_REGISTRY: Final = (
+    "descriptor: FILE in place of subject and version; protoc --include_imports --descriptor_set_out=FILE ... makes it"
+)
 
 
 class Protobuf(WritersFormat, EncodingFormat):
@@ -129,7 +133,7 @@ class Protobuf(WritersFormat, EncodingFormat):
         """
         same = self.model_copy()
         same._content = content = self._read(spark)  # noqa: SLF001
-        same._declared_columns = protobuf_descriptor.columns(content, self.message, self._descriptor_in_words)  # noqa: SLF001
+        same._declared_columns = self._columns_of(content)  # noqa: SLF001
         if self.subject is not None and self._own_id is None:
             found = schema_registry.id_of(spark, self.access(), self.subject, self.version or 0)
             same._own_id = found  # noqa: SLF001
@@ -151,11 +155,13 @@ class Protobuf(WritersFormat, EncodingFormat):
 
     def _columns(self, spark: SparkSession) -> StructType:
         check_library()
-        return self.grown(protobuf_descriptor.columns(self._read(spark), self.message, self._descriptor_in_words))
+        return self.grown(self._columns_of(self._read(spark)))
 
-    @property
-    def _descriptor_in_words(self) -> str:
-        return self.descriptor or f"of version {self.version} of subject {self.subject}"
+    def _columns_of(self, content: bytes) -> StructType:
+        if self.descriptor is not None:
+            return protobuf_descriptor.columns(content, self.message, self.descriptor)
+        words = f"of version {self.version} of subject {self.subject}"
+        return protobuf_descriptor.columns(content, self.message, words, _IN_PLACE_OF_REGISTRY)
 
     def decode(self, rows: DataFrame) -> DataFrame:
         """Messages to columns; the verdict says why a message has no columns.

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
+from rivermouth.decoding.protobuf import protobuf_built_in
 from rivermouth.decoding.python import python_values
 from rivermouth.errors import DescriptorUnusable
 from rivermouth.names import below, did_you_mean
@@ -17,18 +18,6 @@ from rivermouth.schemas.evolution import FIELD_NUMBER
 
 _IMPORTS: Final = "protoc --include_imports --descriptor_set_out=FILE ..."
 _MOST_IMPORTS: Final = 100
-_WELL_KNOWN: Final = (
-    "any",
-    "api",
-    "duration",
-    "empty",
-    "field_mask",
-    "source_context",
-    "struct",
-    "timestamp",
-    "type",
-    "wrappers",
-)
 
 
 class FieldType(IntEnum):
@@ -76,13 +65,14 @@ TIMESTAMP: Final = "google.protobuf.Timestamp"
 
 
 @functools.lru_cache(maxsize=32)
-def message_class(content: bytes, name: str, file: str = "") -> Any:
+def message_class(content: bytes, name: str, file: str = "", whole: str = _IMPORTS) -> Any:
     """The class of a message of a descriptor file.
 
     Args:
         content: What the file holds: a ``FileDescriptorSet``.
         name: Full name of the message.
         file: Its path, for errors.
+        whole: How one is made that holds all that it needs.
 
     Raises:
         DescriptorUnusable: It is no descriptor file, lacks what it imports, or has no such message.
@@ -95,8 +85,8 @@ def message_class(content: bytes, name: str, file: str = "") -> Any:
     except (DecodeError, UnicodeDecodeError):
         files = []
     if not files:
-        raise DescriptorUnusable(file=file, detail="it holds no FileDescriptorSet", fix=_IMPORTS)
-    pool = _pool(files, file)
+        raise DescriptorUnusable(file=file, detail="it holds no FileDescriptorSet", fix=whole)
+    pool = _pool(files, file, whole)
     try:
         descriptor = pool.FindMessageTypeByName(name)
     except KeyError:
@@ -115,7 +105,7 @@ def lacks(name: str) -> str:
     return f"it has no message {name}"
 
 
-def _pool(files: Any, file: str) -> Any:
+def _pool(files: Any, file: str, whole: str) -> Any:
     from google.protobuf import descriptor_pool  # noqa: PLC0415
 
     by_name = {each.name: each for each in files}
@@ -124,23 +114,23 @@ def _pool(files: Any, file: str) -> Any:
     def add(name: str, behind: tuple[str, ...]) -> None:
         if name in added:
             return
-        found = by_name.get(name) or _well_known(name)
+        found = by_name.get(name) or protobuf_built_in.file(name)
         wrong = _wrong(name, found, behind)
         if wrong is not None:
-            raise DescriptorUnusable(file=file, detail=wrong, fix=_IMPORTS)
+            raise DescriptorUnusable(file=file, detail=wrong, fix=whole)
         for each in found.dependency:
             add(each, (*behind, name))
         try:
             pool.AddSerializedFile(found.SerializeToString())
         except TypeError as error:
             text = str(error).splitlines()[0]
-            raise DescriptorUnusable(file=file, detail=f"{name}: {text}", fix=_IMPORTS) from None
+            raise DescriptorUnusable(file=file, detail=f"{name}: {text}", fix=whole) from None
         added.add(name)
 
     for each in files:
         # Names that are no UTF-8 are bytes.
         if not all(isinstance(name, str) for name in (each.name, each.package, *each.dependency)):
-            raise DescriptorUnusable(file=file, detail="it holds no FileDescriptorSet", fix=_IMPORTS)
+            raise DescriptorUnusable(file=file, detail="it holds no FileDescriptorSet", fix=whole)
     for each in files:
         add(each.name, ())
     return pool
@@ -165,16 +155,6 @@ def _has_odd_map(message: Any) -> bool:
     return odd or any(map(_has_odd_map, message.nested_type))
 
 
-def _well_known(name: str) -> Any:
-    from google.protobuf import descriptor_pb2  # noqa: PLC0415
-
-    short = name.removeprefix("google/protobuf/").removesuffix(".proto")
-    if short not in _WELL_KNOWN or not name.startswith("google/protobuf/"):
-        return None
-    module = importlib.import_module(f"google.protobuf.{short}_pb2")
-    return descriptor_pb2.FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
-
-
 def _names(messages: Any, package: str) -> Iterator[str]:
     for each in messages:
         name = f"{package}.{each.name}" if package else each.name
@@ -185,13 +165,13 @@ def _names(messages: Any, package: str) -> Iterator[str]:
 # --- columns ----------------------------------------------------------------------------------------
 
 
-def columns(content: bytes, name: str, file: str = "") -> T.StructType:
+def columns(content: bytes, name: str, file: str = "", whole: str = _IMPORTS) -> T.StructType:
     """The fields of a message as columns, in the order of their numbers; each has that in its metadata.
 
     Raises:
         DescriptorUnusable: It cannot be read, or has a message within itself, or names that are the same to Delta.
     """
-    descriptor = message_class(content, name, file).DESCRIPTOR
+    descriptor = message_class(content, name, file, whole).DESCRIPTOR
     try:
         found = _struct(descriptor, (), "")
         python_values.check(found)

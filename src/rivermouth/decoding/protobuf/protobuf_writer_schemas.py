@@ -172,9 +172,10 @@ def _writer(encoding: Encoding, number: int, content: bytes) -> Writer | Misfit:
     try:
         kind = protobuf_descriptor.message_class(content, encoding.message)
     except DescriptorUnusable as unusable:
-        if unusable.facts["detail"] == protobuf_descriptor.lacks(encoding.message):
+        why = unusable.facts["detail"]
+        if why == protobuf_descriptor.lacks(encoding.message):
             return Misfit("SCHEMA_MISMATCH", None, f"the writer's schema has no message {encoding.message}")
-        text = f"the schema registry has no Protobuf schema with the id {number} that can be used"
+        text = f"the schema registry has no Protobuf schema with the id {number} that can be used: {why}"
         return Misfit("UNKNOWN_SCHEMA", None, text)
     if kind.DESCRIPTOR.file.name != ROOT:
         text = f"the writer's schema only refers to the message {encoding.message}"
