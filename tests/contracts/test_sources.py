@@ -21,7 +21,7 @@ RECORDS = [
     (1, None, b"two", ()),
     (0, b"b", None, ()),
     (0, b"", b"", (("", None),)),
-    (1, b"a", b'{"n": 5}', ()),
+    (1, b"a", b'{"n": 5}', (("__value_schema_id", b"\0\0\0\0\7"), ("h", b"1"))),
     (0, b"\xff\x00", b"six", ()),
 ]
 
@@ -89,6 +89,9 @@ def test_records_of_windows_come_in_the_order_of_their_offsets(source):
     wanted += [(1, offset, *of_partition(1)[offset][1][1:3]) for offset in (0, 1)]
     assert sorted(found, key=repr) == sorted(wanted, key=repr)
     assert [each for each in found if each[0] == 0] == wanted[:2]
+    for headers, ids in ((True, [(1, 1)]), (False, [])):
+        records = source.offsets.records(windows, headers=headers)
+        assert [(each.partition, each.offset) for each in records if each.id_in_header] == ids
 
 
 def test_a_frame_of_ranges_has_their_records_whole(source, spark):

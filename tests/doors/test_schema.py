@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import re
 import threading
@@ -17,6 +18,9 @@ from tests.crashes.oracle import rows_of
 import rivermouth
 from rivermouth import Project
 from rivermouth.cli.main import invoke
+from rivermouth.domain.ledger.sampling import Window
+from rivermouth.domain.project.sample_records import Record as Sent
+from rivermouth.domain.project.sample_records import placed
 from rivermouth.engine.batch.shared_batch import SharedBatch
 from rivermouth.engine.events import BatchDone, SchemaKept, Warned
 from rivermouth.engine.flow.failures import FailureNotes, read_failure
@@ -40,10 +44,12 @@ from rivermouth.formats.debezium import Debezium
 from rivermouth.formats.json import Json
 from rivermouth.ports.kafka.kafka_cluster import Kafka
 from rivermouth.ports.lake.lake_files import LocalFiles
+from rivermouth.ports.sources.given_source import GivenSource
 from rivermouth.ports.sources.table_source import TableSource
 from rivermouth.project.commands import managed_session, run_flows
 from rivermouth.project.commands.schema import ingest_project
 from rivermouth.project.resolved.one_topic import ingest_spec
+from rivermouth.schemas.inferred import schema_of
 from rivermouth.schemas.schema_versions import KeptSchema
 from rivermouth.spec import StartingOffsets
 
@@ -341,17 +347,35 @@ def test_a_flow_that_follows_waits_for_the_first_records(spark, shop, start):
 @pytest.mark.long
 def test_a_flow_over_a_table_infers_from_its_rows(spark, shop):
     shop.send(*RECORDS)
+    producer = Producer({"bootstrap.servers": shop.broker.bootstrap_servers})
+    producer.produce(shop.topic, b'{"h": 1}', headers=[("__value_schema_id", b"\1" + bytes(16))])
+    producer.produce(shop.topic, b'\0\0\0\0\7{"f": 1}', headers=[("other", b"")])
+    assert producer.flush(10) == 0
+    of_table = (
+        "    source: {{table: silver.orders}}\n    table: silver.{}\n    format: {{type: json, schema: infer{}}}\n"
+    )
+    of_topic = f"    topics: [{shop.topic}]\n    format: {{type: json, schema: infer, framing: confluent}}\n"
     project = shop.write(
         "raw",
-        "  silver:\n    source: {table: silver.orders}\n    table: silver.parsed\n"
-        "    format: {type: json, schema: infer}\n",
+        "    metadata_columns: [kafka_topic, kafka_partition, kafka_offset, kafka_key, kafka_headers]\n"
+        "  silver:\n"
+        + of_table.format("parsed", "")
+        + "  framed:\n"
+        + of_table.format("framed", ", framing: confluent")
+        + "  topic:\n"
+        + of_topic
+        + "    table: silver.topic\n",
     )
     outcomes = {each.flow: each.counts for each in project.run()}
-    assert (outcomes["silver"].written, outcomes["silver"].dead_lettered) == (3, 1)
-    assert sorted(row["id_2"] for row in rows_of(shop.folder / "lake/silver/parsed")) == [1, 2, 3]
+    assert (outcomes["silver"].written, outcomes["silver"].dead_lettered) == (4, 2)
+    for name in ("framed", "topic"):
+        # The ids of schemas are before values, or in headers of Kafka's, which the raw table has too.
+        assert (outcomes[name].written, outcomes[name].dead_lettered) == (2, 4)
+        assert {(row["f"], row["h"]) for row in rows_of(shop.folder / f"lake/silver/{name}")} == {(1, None), (None, 1)}
+    assert sorted(row["id_2"] or 0 for row in rows_of(shop.folder / "lake/silver/parsed")) == [0, 1, 2, 3]
     found = project.infer_schema("silver")
     shape = found.seen.shape
-    assert (found.seen.subject, shape.records, shape.corrupt_records) == ("table silver.orders", 4, 1)
+    assert (found.seen.subject, shape.records, shape.corrupt_records) == ("table silver.orders", 6, 2)
 
 
 def until(reached, bound_s=60):
@@ -554,6 +578,24 @@ def test_a_run_that_ends_makes_nothing_of_a_topic_in_which_nothing_is_to_be_stor
     ):
         with pytest.raises(SchemaEmpty):
             opened_early(empty, waits=False, **more)
+
+
+def test_a_header_with_the_id_of_the_schema_says_that_none_is_before_the_value():
+    """What the flow reads counts, and what it refuses does not: one record of each kind."""
+    flow = ingest_spec("orders", format={"type": "json", "framing": "confluent", "schema": "infer"}).flow("orders")
+    header, other = ("__value_schema_id", b"\1" + bytes(16)), ("trace", b"1")
+    given = [
+        Sent(b'{"a": 1}', headers=[other, header]),
+        Sent(b'\0\0\0\0\7{"b": 1}', headers=[other]),
+        Sent(b'{"c": 1}'),
+        Sent(b'\0\0\0\0\7{"d": 1}', headers=[header]),
+        Sent(b'{"e": 1}', headers=[header, ("__value_schema_id", None)]),
+    ]
+    source = GivenSource(placed(given, "t", dt.datetime.now(dt.UTC)))
+    windows = [Window("t", 0, 0, len(given), len(given))]
+    shape = shape_of(flow, source.records(windows, headers=True), SampleSpec())
+    assert schema_of(shape).schema.names == ["a", "b"]
+    assert {reason: seen.count for reason, seen in shape.corrupt.items()} == {"WRONG_MAGIC": 2, "INVALID_JSON": 1}
 
 
 def test_a_sample_without_values_is_not_taken_for_all_of_the_topic():

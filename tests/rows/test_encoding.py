@@ -256,8 +256,9 @@ STRICT = record(
 )
 STRICT_TABLE = (
     "id int, kind string, kinds array<string>, code binary, code_again binary, uid string, at timestamp, "
-    "local timestamp_ntz, times map<string,array<timestamp>>, one struct<member0:string,member1:bigint,member2:string>, "
-    "other struct<member0:string,member1:bigint>, number bigint, tags array<string>, "
+    "local timestamp_ntz, times map<string,array<timestamp>>, "
+    "one struct<member0:string,member1:bigint,member2:string>, other struct<member0:string,member1:bigint>, "
+    "number bigint, tags array<string>, "
     "shop struct<name:string,lines:map<string,struct<sku:string,kind:string>>>"
 )
 MOMENT = AT.replace(microsecond=123000)

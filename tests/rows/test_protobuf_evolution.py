@@ -335,21 +335,15 @@ def test_who_wrote_a_record_is_asked_for_and_nothing_is_read_as_what_it_is_not(s
         struct.pack(">bI", 0, table.id_of(orders("string note = 2"))) + b"\0" + body,
     )
     assert found[0].data == {"id": 5}
+    unusable = "the schema registry has no Protobuf schema with the id {} that can be used"
     assert [(each.reason, each.message) for each in found[1:]] == [
         ("SCHEMA_MISMATCH", "the value is another message of its file than shop.Order"),
         ("SCHEMA_MISMATCH", "the writer's schema has no message shop.Order"),
         ("SCHEMA_MISMATCH", "the writer's schema only refers to the message shop.Order"),
         ("UNKNOWN_SCHEMA", f"the schema registry has no Protobuf schema with the id {of_avro}"),
         ("UNKNOWN_SCHEMA", "the schema registry has no Protobuf schema with the id 999"),
-        (
-            "UNKNOWN_SCHEMA",
-            f"the schema registry has no Protobuf schema with the id {broken} that can be used: it holds no "
-            "FileDescriptorSet",
-        ),
-        (
-            "UNKNOWN_SCHEMA",
-            f"the schema registry has no Protobuf schema with the id {lacks} that can be used: it lacks away.proto",
-        ),
+        ("UNKNOWN_SCHEMA", f"{unusable.format(broken)}: it holds no FileDescriptorSet"),
+        ("UNKNOWN_SCHEMA", f"{unusable.format(lacks)}: it lacks away.proto"),
         (None, None),
         ("WRONG_MAGIC", "the value does not begin with a zero, the id of a schema and the place of a message"),
         (None, None),

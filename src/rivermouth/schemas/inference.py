@@ -236,7 +236,6 @@ class Shape:
 
     Attributes:
         limits: Limits on different shapes; the same in all parts.
-        unwrap: Makes of a value what it is within; raises ``Corrupt`` where it cannot.
         apart: Names, in lower case, of fields of any shape, into which nothing looks: to all else they are null.
         documents: What was in the documents.
         records: Records with a value.
@@ -246,7 +245,6 @@ class Shape:
     """
 
     limits: Limits = field(default_factory=Limits)
-    unwrap: Callable[[bytes], bytes] = bytes
     apart: frozenset[str] = frozenset()
     documents: Node = field(default_factory=Node)
     records: int = 0
@@ -254,8 +252,13 @@ class Shape:
     corrupt: dict[str, Seen] = field(default_factory=dict)
     nodes: int = 0
 
-    def add(self, value: bytes | None, at: Coordinate) -> None:
+    def add(self, value: bytes | None, at: Coordinate, unwrap: Callable[[bytes], bytes] = bytes) -> None:
         """Takes one record in.
+
+        Args:
+            value: Its value.
+            at: Where it is.
+            unwrap: Makes of a value what it is within; raises ``Corrupt`` where it cannot.
 
         Raises:
             ShapesExplode: The documents have too many different paths.
@@ -265,7 +268,7 @@ class Shape:
             return
         self.records += 1
         try:
-            document = parsed(self.unwrap(value))
+            document = parsed(unwrap(value))
         except Corrupt as refused:
             self.corrupt.setdefault(str(refused), Seen(0, at)).take(Seen(1, at))
             return

@@ -1,10 +1,13 @@
-"""Schema ids in headers, as newer serializers of Confluent write them: in SQL over envelope rows."""
+"""Schema ids in headers, as newer serializers of Confluent write them: in SQL over envelope rows, and in Python."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rivermouth import names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 OF_VALUES: Final = "__value_schema_id"
 """The header that has the id of a value's schema: a one and a GUID, or a zero and a number."""
@@ -12,9 +15,15 @@ OF_KEYS: Final = "__key_schema_id"
 """The header that has that of a key."""
 
 
-def found(header: str) -> str:
-    """SQL of what the last header of that name has (binary); null where there is none."""
-    return f"try_element_at(filter({names.HEADERS}, each -> each.key = {names.literal(header)}), -1).value"
+def found(header: str, headers: str = names.HEADERS) -> str:
+    """SQL of what the last header of that name has (binary), in a column of headers; null where there is none."""
+    return f"try_element_at(filter({headers}, each -> each.key = {names.literal(header)}), -1).value"
+
+
+def has_id(headers: Iterable[tuple[str, object]] | None) -> bool:
+    """Whether there is an id of a value's schema among the headers of a record, in plain Python."""
+    contents = [content for name, content in headers or () if name == OF_VALUES]
+    return bool(contents) and contents[-1] is not None
 
 
 def as_framed(header: str) -> str:

@@ -20,13 +20,18 @@ Unwrap = Callable[[bytes], bytes]
 _GZIP: Final = 31
 
 
-def unwrap_of(flow: Flow) -> Unwrap:
-    """How the values of a flow are unwrapped; as they are where nothing is around them."""
+def unwrap_of(flow: Flow, *, id_in_header: bool = False) -> Unwrap:
+    """How the values of a flow are unwrapped; as they are where nothing is around them.
+
+    Args:
+        flow: Says how its values are wrapped.
+        id_in_header: Whether a header of the record has the id of the schema: then there is none before the value.
+    """
     steps: list[Unwrap] = []
     if flow.compression is not None:
         expand, max_bytes = _EXPANDERS[flow.compression.type], flow.compression.max_bytes
         steps.append(lambda value: expand(value, max_bytes))
-    if flow.has_schema_header:
+    if flow.has_schema_header and not id_in_header:
         steps.append(_without_header)
     if flow.string_documents:
         where = nested_documents.tree(flow.string_documents)

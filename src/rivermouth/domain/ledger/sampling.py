@@ -41,13 +41,23 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record as it is in Kafka, headers left out."""
+    """A record as it is in Kafka, headers left out.
+
+    Attributes:
+        topic: Its topic.
+        partition: Its partition.
+        offset: Its offset.
+        key: Its key.
+        value: Its value.
+        id_in_header: Whether a header has the id of the value's schema; False where nobody asked for headers.
+    """
 
     topic: str
     partition: int
     offset: int
     key: bytes | None
     value: bytes | None
+    id_in_header: bool = False
 
 
 def whole(ranges: Ranges) -> list[list[Window]]:

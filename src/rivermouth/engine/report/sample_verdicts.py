@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
+from rivermouth.decoding.registry import schema_headers
 from rivermouth.decoding.row_values import OPTIONS, row_of
 from rivermouth.domain.ledger.sampling import Record
 from rivermouth.domain.project.sample_records import RecordVerdict
@@ -97,7 +98,8 @@ def _with_schema(spark: SparkSession, flow: Flow, places: FlowPlaces, records: S
         return resolved_schema(spark, flow, files_for(places.lake, spark), places)
     except SchemaNotKept:
         began_at, look = time.monotonic(), look_of(flow)
-        shape = shape_of(flow, (Record(*_place(each), each.key, each.value) for each in records), look)
+        sample = (Record(*_place(each), each.key, each.value, schema_headers.has_id(each.headers)) for each in records)
+        shape = shape_of(flow, sample, look)
         seen = Seen("the records", shape, len(records), len(records), True, False, time.monotonic() - began_at)
         return with_columns(flow, schema_of_seen(flow, seen, times=look.times).inferred.schema)
 

@@ -153,7 +153,7 @@ def seen_of(flow: Flow, topics: OffsetSource, look: SampleSpec) -> Seen:
     known = topics.topics(flow)
     ranges = _ranges(flow, topics, known)
     rounds = _rounds(topics, ranges, look)
-    reading = _Reading(topics, rounds, look)
+    reading = _Reading(topics, rounds, look, headers=flow.has_schema_header)
     shape = shape_of(flow, reading.newest() if look.latest_per_key else reading.all(), look)
     return Seen(
         subject=subject_of(flow),
@@ -172,10 +172,12 @@ def shape_of(flow: Flow, records: Iterable[Record], look: SampleSpec) -> Shape:
     Raises:
         DocumentsTooWide: There are too many different paths.
     """
-    shape = Shape(Limits(max_fields=look.max_fields), unwrap_of(flow), look.apart)
+    shape = Shape(Limits(max_fields=look.max_fields), look.apart)
+    unwrap = {in_header: unwrap_of(flow, id_in_header=in_header) for in_header in (False, True)}
     try:
         for record in records:
-            shape.add(record.value, (record.topic, record.partition, record.offset))
+            place = (record.topic, record.partition, record.offset)
+            shape.add(record.value, place, unwrap[record.id_in_header])
     except ShapesExplode:
         raise _too_wide(subject_of(flow), shape) from None
     return shape
@@ -202,16 +204,17 @@ def _rounds(topics: OffsetSource, ranges: Ranges, look: SampleSpec) -> list[list
 class _Reading:
     """Records of windows, counted on the way; a sample ends where it has too many bytes."""
 
-    def __init__(self, topics: OffsetSource, rounds: list[list[Window]], look: SampleSpec) -> None:
+    def __init__(self, topics: OffsetSource, rounds: list[list[Window]], look: SampleSpec, *, headers: bool) -> None:
         self.read = 0
         self.cut = False
         self._topics = topics
         self._rounds = rounds
+        self._headers = headers
         self._bytes_left = SAMPLE_BYTES if look.records is not None else None
 
     def all(self) -> Iterator[Record]:
         for windows in self._rounds:
-            for record in self._topics.records(windows):
+            for record in self._topics.records(windows, headers=self._headers):
                 self.read += 1
                 yield record
                 if self._bytes_left is not None:

@@ -197,14 +197,18 @@ class Kafka:
         found = list_offsets(self._client, topics, OffsetSpec.for_timestamp(max(0, timestamp_ms)), self._isolation)
         return {name: {part: at for part, at in parts.items() if at >= 0} for name, parts in found.items()}
 
-    def records(self, windows: Sequence[Window]) -> Iterator[Record]:
+    def records(self, windows: Sequence[Window], *, headers: bool = False) -> Iterator[Record]:
         """The records of ``windows``, one window a partition; of each partition in the order of their offsets.
+
+        Args:
+            windows: What is read.
+            headers: Whether records say that a header has the id of a schema.
 
         Raises:
             BrokerUnreachable: No answer in time.
             KafkaRefused: The broker does not let this client read them.
         """
-        return read_windows(self._client, self._isolation, windows)
+        return read_windows(self._client, self._isolation, windows, headers=headers)
 
     def weight(self, ranges: Ranges) -> None:
         """None: a broker does not report it."""

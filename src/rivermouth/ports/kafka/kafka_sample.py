@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from rivermouth.decoding.registry import schema_headers
 from rivermouth.domain.ledger.sampling import Record
 from rivermouth.ports.kafka.kafka_client import KafkaClient, option_refused
 
@@ -30,10 +31,18 @@ _DEFAULTS: Final = {
 }
 
 
-def read_windows(client: KafkaClient, isolation: str, windows: Sequence[Window]) -> Iterator[Record]:
+def read_windows(
+    client: KafkaClient, isolation: str, windows: Sequence[Window], *, headers: bool = False
+) -> Iterator[Record]:
     """The records of ``windows``, one window a partition; of each partition in the order of their offsets.
 
     Where an offset of a window is gone, compacted for example, the next one that is there counts, up to its end.
+
+    Args:
+        client: Of the cluster.
+        isolation: As Kafka's ``isolation.level``.
+        windows: What is read.
+        headers: Whether records say that a header has the id of a schema.
 
     Raises:
         BrokerUnreachable: Nothing came in time.
@@ -53,7 +62,7 @@ def read_windows(client: KafkaClient, isolation: str, windows: Sequence[Window])
                 place = (str(message.topic()), int(message.partition() or 0))
                 if place not in left:
                     continue
-                record, end = _record(client, message, place), open_windows[place].end
+                record, end = _record(client, message, place, headers=headers), open_windows[place].end
                 within = record is not None and record.offset < end
                 if record is not None and within:
                     left[place] -= 1
@@ -87,7 +96,7 @@ def _is_about_groups(message: Message) -> bool:
     return error is not None and "GROUP" in error.name()
 
 
-def _record(client: KafkaClient, message: Message, place: tuple[str, int]) -> Record | None:
+def _record(client: KafkaClient, message: Message, place: tuple[str, int], *, headers: bool) -> Record | None:
     """The record that a message is; None where it says that the partition ends here.
 
     Raises:
@@ -97,7 +106,8 @@ def _record(client: KafkaClient, message: Message, place: tuple[str, int]) -> Re
     if error is None:
         # librdkafka's types allow for a message without coordinates, which only an error is.
         key, value = message.key(), message.value()
-        return Record(*place, int(message.offset() or 0), key, value)
+        in_header = headers and schema_headers.has_id(message.headers())
+        return Record(*place, int(message.offset() or 0), key, value, in_header)
     if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the library's own name for it
         return None
     raise client.failure(error, f"records of {place[0]}-{place[1]}")

@@ -7,6 +7,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from rivermouth.decoding.registry import schema_headers
 from rivermouth.domain.kafka.source_topics import GroupCommit, Topic
 from rivermouth.domain.ledger.offset_ranges import flat
 from rivermouth.domain.ledger.sampling import Record
@@ -93,12 +94,13 @@ class GivenSource:
         """Behind the last record of each partition."""
         return self.end_offsets(topics)
 
-    def records(self, windows: Sequence[Window]) -> Iterator[Record]:
+    def records(self, windows: Sequence[Window], *, headers: bool = False) -> Iterator[Record]:
         """The records of ``windows``, in the order of their offsets."""
         for window in windows:
             found = self._within({window.topic: {window.partition: (window.start, window.end)}})
             for each in sorted(found, key=lambda record: record.offset)[: window.records]:
-                yield Record(each.topic, each.partition, each.offset, each.key, each.value)
+                in_header = headers and schema_headers.has_id(each.headers)
+                yield Record(each.topic, each.partition, each.offset, each.key, each.value, in_header)
 
     def weight(self, ranges: Ranges) -> tuple[int, int] | None:
         """Records of ``ranges`` and the bytes of their keys and values."""

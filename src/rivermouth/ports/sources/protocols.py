@@ -50,8 +50,13 @@ class OffsetSource(Protocol):
     def resolve_ending(self, flow: Flow, topics: Mapping[str, Topic]) -> Offsets:
         """A concrete end (exclusive) for every partition of ``topics``, as ``flow.ending_offsets`` says."""
 
-    def records(self, windows: Sequence[Window]) -> Iterator[Record]:
-        """The records of ``windows``, one window a partition; of each partition in the order of their offsets."""
+    def records(self, windows: Sequence[Window], *, headers: bool = False) -> Iterator[Record]:
+        """The records of ``windows``, one window a partition; of each partition in the order of their offsets.
+
+        Args:
+            windows: What is read.
+            headers: Whether records say that a header has the id of a schema.
+        """
 
     def weight(self, ranges: Ranges) -> tuple[int, int] | None:
         """Records of ``ranges`` and the bytes of their keys and values; None if they would have to be read for it."""

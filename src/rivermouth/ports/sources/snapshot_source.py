@@ -95,7 +95,7 @@ class SnapshotSource:
             return last
         return given_end(flow, ending, topics, self.beginning_offsets(topics), last)
 
-    def records(self, windows: Sequence[Window]) -> Iterator[Record]:
+    def records(self, windows: Sequence[Window], *, headers: bool = False) -> Iterator[Record]:  # noqa: ARG002 - none
         """The snapshots of ``windows``, in their order."""
         if self._spark is None:
             return

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 from rivermouth import names
+from rivermouth.decoding.registry import schema_headers
 from rivermouth.domain.kafka.kafka_offsets import flat_offsets, given_end, given_start
 from rivermouth.domain.kafka.source_topics import GroupCommit, Topic
 from rivermouth.domain.ledger import audit_window
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 _FEW_READERS: Final = 8
 _NEVER_CUT: Final = 2**63 - 1
 _BYTES: Final = "CAST({} AS BINARY)"
+_OF_RECORDS: Final = ("topic", "partition", "offset", "key", "value")
+_ID_IN_HEADER: Final = f"{schema_headers.found(schema_headers.OF_VALUES, 'headers')} IS NOT NULL"
 _PLACE: Final = "row_number() OVER (PARTITION BY topic, `partition` ORDER BY `offset`)"
 
 
@@ -139,8 +142,12 @@ class TableSource:
             return last
         return given_end(flow, ending, topics, self.beginning_offsets(topics), last)
 
-    def records(self, windows: Sequence[Window]) -> Iterator[Record]:
+    def records(self, windows: Sequence[Window], *, headers: bool = False) -> Iterator[Record]:
         """The rows of ``windows`` as records; of each partition in the order of their offsets.
+
+        Args:
+            windows: What is read.
+            headers: Whether records say that a header has the id of a schema.
 
         Raises:
             SourceBehind: The table does not hold all of them any more.
@@ -168,19 +175,13 @@ class TableSource:
             }
             if not wanted:
                 continue
-            for record in self._in_order(self._spark, wanted, None if ranges is near else max(left.values())):
+            rows = self.batch(self._spark, wanted)
+            is_told = headers and "headers" in rows.columns
+            rows = rows.selectExpr(*_OF_RECORDS, f"{_ID_IN_HEADER if is_told else 'false'} AS id_in_header")
+            for record in _in_order(rows, None if ranges is near else max(left.values())):
                 if left[record.topic, record.partition]:
                     left[record.topic, record.partition] -= 1
                     yield record
-
-    def _in_order(self, spark: SparkSession, ranges: Ranges, records: int | None) -> Iterator[Record]:
-        """The first records of each partition of ``ranges``, or all."""
-        columns = ("topic", "partition", "offset", "key", "value")
-        rows = self.batch(spark, ranges)
-        if records is not None:
-            rows = rows.selectExpr(*columns, f"{_PLACE} AS __place").where(f"__place <= {records}")
-        for topic, partition, offset, key, value in rows.select(*columns).orderBy(*columns[:3]).toLocalIterator():
-            yield Record(topic, partition, offset, key and bytes(key), None if value is None else bytes(value))
 
     def weight(self, ranges: Ranges) -> tuple[int, int] | None:
         """Records of ``ranges`` and the bytes of their keys and values; None where all rows are the reader's.
@@ -335,6 +336,15 @@ def _topics(entry: Entry) -> dict[str, Topic]:
 
 def _of(offsets: Offsets, topics: Mapping[str, Topic]) -> Offsets:
     return {name: {p: offsets[name][p] for p in topic.partitions} for name, topic in topics.items()}
+
+
+def _in_order(rows: DataFrame, most: int | None) -> Iterator[Record]:
+    """The first ``most`` records of each partition, or all."""
+    if most is not None:
+        rows = rows.selectExpr("*", f"{_PLACE} AS __place").where(f"__place <= {most}").drop("__place")
+    for topic, partition, offset, key, value, in_header in rows.orderBy(*_OF_RECORDS[:3]).toLocalIterator():
+        content = None if value is None else bytes(value)
+        yield Record(topic, partition, offset, key and bytes(key), content, in_header)
 
 
 def _planned(rows: DataFrame) -> DataFrame:
