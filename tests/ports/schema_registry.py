@@ -32,6 +32,7 @@ class SchemaRegistry:
         asked: How often each path was asked for.
         fault: What the next answers are instead: slow, dripping, oversized, or one of ``_faulty``.
         faults: How many answers have the fault.
+        instead_of_guids: What it answers, with 404, to all GUIDs; None where it knows them.
 
     Args:
         login: Whether it asks for ``USERNAME`` and ``PASSWORD``.
@@ -41,6 +42,7 @@ class SchemaRegistry:
     def __init__(self, *, login: bool = False, certificate: tuple[Path, Path] | None = None) -> None:
         self.asked: Counter[str] = Counter()
         self.fault, self.faults = "", 0
+        self.instead_of_guids: Any = None
         self._login = "Basic " + base64.b64encode(f"{USERNAME}:{PASSWORD}".encode()).decode() if login else None
         self._schemas: dict[int, dict[str, Any]] = {}
         self._subjects: dict[str, list[int]] = {}
@@ -152,6 +154,8 @@ class SchemaRegistry:
             case ["schemas", "ids", number]:
                 found = self._schemas.get(int(number))
                 return (200, found) if found else (404, {"error_code": MISSING_SCHEMA, "message": "Schema not found"})
+            case ["schemas", "guids", _] if self.instead_of_guids is not None:
+                return 404, self.instead_of_guids
             case ["schemas", "guids", guid]:
                 found = next((each for number, each in self._schemas.items() if guid_of(number) == guid), None)
                 return (200, found) if found else (404, {"error_code": MISSING_SCHEMA, "message": "Schema not found"})

@@ -108,6 +108,25 @@ def test_the_header_counts_where_it_is_there(spark, registry):
     assert [tuple(row)[1:] for row in sorted(told)] == expected(KEY)
 
 
+@pytest.mark.parametrize(
+    "instead", [{"error_code": 404, "message": "HTTP 404 Not Found"}, b"404: Not Found"], ids=["jersey", "text"]
+)
+def test_a_guid_refuses_its_record_where_the_registry_knows_none(spark, instead):
+    with SchemaRegistry() as older:
+        older.instead_of_guids = instead
+        number = older.register("c17-value", R)
+        form = Avro.model_validate({"type": "avro", "framing": "confluent", "schema": R})
+        form = form.with_registry(RegistryAccess(url=older.url, timeout_s=2.0))
+        rows = rows_of(spark, [([(VALUE, guid(number))], b"\2"), ([], framed(number, b"\6"))])
+        none = f"{UNKNOWN.format(guid_of(number), VALUE)} that can be used: it knows no GUIDs"
+        assert made(form, rows) == [(None, "UNKNOWN_SCHEMA", none), (3, None, None)]
+        # Where other paths are not those of a registry either, no record is at fault.
+        older.order("another_404")
+        rows = rows_of(spark, [([(VALUE, guid(number + 1))], b"\2")])
+        with pytest.raises(Exception, match="it answers 404 to the schema of .*, and not as a schema registry"):
+            made(form, rows)
+
+
 def test_messages_of_protobuf_have_their_place_in_the_header(spark, registry, tmp_path):
     content = descriptor_set({"M": ["int32 x = 1"], "N": ["int32 id = 1"]})
     (tmp_path / "n.desc").write_bytes(content)

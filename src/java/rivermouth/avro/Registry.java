@@ -136,8 +136,8 @@ public final class Registry implements Serializable {
     private Answers.Answer<byte[]> askedForDescriptors(SchemaId id) {
         String none = "the schema registry has no Protobuf schema with " + id;
         String what = id.schema();
-        JsonNode found = ask(id.path() + "?format=serialized", what);
         try {
+            JsonNode found = ask(id, "?format=serialized");
             return new Answers.Answer<>(found == null ? null : new Descriptors(this).of(found, what), none);
         } catch (Unusable unusable) {
             return new Answers.Answer<>(null, none + " that can be used: " + unusable.getMessage());
@@ -147,8 +147,8 @@ public final class Registry implements Serializable {
     private Answers.Answer<Schema> asked(SchemaId id) {
         String none = "the schema registry has no Avro schema with " + id;
         String what = id.schema();
-        JsonNode found = ask(id.path(), what);
         try {
+            JsonNode found = ask(id, "");
             // A writer's defaults are used by nobody, and older registries took any.
             Schema.Parser parser = new Schema.Parser().setValidateDefaults(false);
             return new Answers.Answer<>(found == null ? null : schema(found, what, 0, parser), none);
@@ -186,33 +186,63 @@ public final class Registry implements Serializable {
         }
     }
 
+    /** What it answers of an id; null if it has no such schema. */
+    private JsonNode ask(SchemaId id, String query) {
+        Http.Answer answer = answer(id.path() + query);
+        if (id.isGuid() && answer.status == NOT_FOUND && !isNumbered(parsed(answer))) {
+            // A registry that has no such path answers as any server does, and everybody who writes records may name
+            // a GUID: the record is at fault, unless this is no registry at all.
+            ask(SchemaId.of(Integer.MAX_VALUE).path(), id.schema());
+            throw new Unusable("it knows no GUIDs");
+        }
+        return found(answer, id.schema());
+    }
+
     /** What it answers; null if it says that there is no such thing. */
     JsonNode ask(String path, String what) {
-        Http.Answer answer;
+        return found(answer(path), what);
+    }
+
+    private Http.Answer answer(String path) {
         try {
-            answer = new Http(authorization, authorities, timeoutMs, maxBytes).get(address(path));
+            return new Http(authorization, authorities, timeoutMs, maxBytes).get(address(path));
         } catch (RegistryFailure told) {
             throw told;
         } catch (RuntimeException error) {
             throw RegistryFailure.unasked(error);
         }
-        JsonNode found;
-        try {
-            found = JSON.readTree(answer.body);
-        } catch (IOException | StackOverflowError error) {
-            found = null;
-        }
-        if (found == null || !found.isObject()) {
+    }
+
+    private static JsonNode found(Http.Answer answer, String what) {
+        JsonNode found = parsed(answer);
+        if (found == null) {
             throw new RegistryFailure("its answer to " + what + " is no JSON object");
         }
-        // Another server that answers with 404, for example a proxy, does not number its errors as a registry does.
         if (answer.status == NOT_FOUND) {
-            if (found.path("error_code").asInt() / 100 != NOT_FOUND) {
+            if (!isNumbered(found)) {
                 throw new RegistryFailure("it answers 404 to " + what + ", and not as a schema registry");
             }
             return null;
         }
         return found;
+    }
+
+    /** The JSON object of an answer; null if it is none. */
+    private static JsonNode parsed(Http.Answer answer) {
+        try {
+            JsonNode found = JSON.readTree(answer.body);
+            return found != null && found.isObject() ? found : null;
+        } catch (IOException | StackOverflowError error) {
+            return null;
+        }
+    }
+
+    /**
+     * Whether a registry says that it does not have something. Another server that answers with 404, for example a
+     * proxy, does not number its errors so.
+     */
+    private static boolean isNumbered(JsonNode error) {
+        return error != null && error.path("error_code").asInt() / 100 == NOT_FOUND;
     }
 
     private URI address(String path) {

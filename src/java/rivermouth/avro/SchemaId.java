@@ -14,6 +14,7 @@ import org.apache.spark.unsafe.types.UTF8String;
 final class SchemaId {
     private static final int NUMBER_BYTES = 5;
     private static final int GUID_BYTES = 17;
+    private static final String GUIDS = "/schemas/guids/";
 
     private final String path;
     private final String schema;
@@ -40,7 +41,7 @@ final class SchemaId {
             ByteBuffer bytes = ByteBuffer.wrap(header, 1, GUID_BYTES - 1);
             UUID guid = new UUID(bytes.getLong(), bytes.getLong());
             String words = "the GUID " + guid + " of the header " + name;
-            return new SchemaId("/schemas/guids/" + guid, "the schema of " + guid, words);
+            return new SchemaId(GUIDS + guid, "the schema of " + guid, words);
         }
         return before(header);
     }
@@ -63,6 +64,11 @@ final class SchemaId {
     /** Where a registry has the schema. */
     String path() {
         return path;
+    }
+
+    /** Whether it is a GUID, of which older registries know nothing. */
+    boolean isGuid() {
+        return path.startsWith(GUIDS);
     }
 
     /** The schema that has it, as messages name that. */
