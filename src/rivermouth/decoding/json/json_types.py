@@ -22,9 +22,11 @@ from rivermouth.names import below, folded, quoted
 from rivermouth.schemas.column_types import EXACT_IN_DOUBLE, NAME_IN_JSON, name_in_json
 
 # Casting 1e-999999999 to a decimal takes hours, so exponents have at most three digits, as doubles have.
-_EXPONENT: Final = "^[^eE]*[eE][+-]?[0-9]{1,3}$"
+_EXPONENT: Final = r"^[^eE]*[eE][+-]?[0-9]{1,3}[\x00-\x20]*\z"
 LONGEST_DECIMAL: Final = 400
 _UNDERFLOW: Final = "[1-9][0-9.]*[eE]-[0-9]{3}"
+# What says nothing behind the point: zeros, and blanks, which Spark's cast to a decimal ignores.
+_ZEROS_AND_BLANKS: Final = f"CAST(X'{bytes([ord('0'), *range(ord(' ') + 1)]).hex()}' AS STRING)"
 _DATE_LENGTH: Final = len("2026-01-31")
 
 _TIMES: Final = (T.TimestampType, T.TimestampNTZType)
@@ -267,7 +269,7 @@ def _castable(text: str) -> str:
     # Java takes the digits of every script.
     ascii_only = f"octet_length({text}) = char_length({text})"
     return (
-        f"octet_length({text}) <= {LONGEST_DECIMAL} AND {ascii_only} AND ({_plain(text)} OR {text} RLIKE '{_EXPONENT}')"
+        f"octet_length({text}) <= {LONGEST_DECIMAL} AND {ascii_only} AND ({_plain(text)} OR {text} RLIKE r'{_EXPONENT}')"
     )
 
 
@@ -278,7 +280,7 @@ def _plain(text: str) -> str:
 def _unrounded(read: str, text: str, done: str, declared: T.DecimalType) -> str:
     """Whether a decimal is what was sent; the cast alone rounds 9.999 to 10.00."""
     point = f"instr({text}, '.')"
-    digits = f"CASE WHEN {point} = 0 THEN 0 ELSE octet_length(rtrim('0', {text})) - {point} END"
+    digits = f"CASE WHEN {point} = 0 THEN 0 ELSE octet_length(rtrim({_ZEROS_AND_BLANKS}, {text})) - {point} END"
     mantissa = f"rtrim('0', substring_index(upper({text}), 'E', 1))"
     exponent = f"CAST(substring_index(upper({text}), 'E', -1) AS INT)"
     shifted = f"CASE WHEN {point} = 0 THEN 0 ELSE octet_length({mantissa}) - {point} END - {exponent}"
