@@ -123,7 +123,7 @@ def test_a_guid_refuses_its_record_where_the_registry_knows_none(spark, instead)
         # Where other paths are not those of a registry either, no record is at fault.
         older.order("another_404")
         rows = rows_of(spark, [([(VALUE, guid(number + 1))], b"\2")])
-        with pytest.raises(Exception, match="it answers 404 to the schema of .*, and not as a schema registry"):
+        with pytest.raises(Exception, match=r"it answers 404 to the schema of .*, and not as a schema registry"):
             made(form, rows)
 
 

@@ -268,9 +268,8 @@ def _decimal_text(read: str) -> str:
 def _castable(text: str) -> str:
     # Java takes the digits of every script.
     ascii_only = f"octet_length({text}) = char_length({text})"
-    return (
-        f"octet_length({text}) <= {LONGEST_DECIMAL} AND {ascii_only} AND ({_plain(text)} OR {text} RLIKE r'{_EXPONENT}')"
-    )
+    form = f"{_plain(text)} OR {text} RLIKE r'{_EXPONENT}'"
+    return f"octet_length({text}) <= {LONGEST_DECIMAL} AND {ascii_only} AND ({form})"
 
 
 def _plain(text: str) -> str:

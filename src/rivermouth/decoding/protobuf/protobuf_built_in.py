@@ -123,7 +123,7 @@ def _made(name: str, **parts: Any) -> Any:
 
 
 def _add_field(message: Any, number: int, text: str) -> None:
-    repeated, oneof, kind, name = _FIELD.fullmatch(text).groups()  # type: ignore[union-attr] - of this file
+    [(repeated, oneof, kind, name)] = _FIELD.findall(text)
     field = message.field.add(name=name, number=number)
     field.label = field.LABEL_REPEATED if repeated else field.LABEL_OPTIONAL
     field.type = field.TYPE_MESSAGE if kind.startswith(".") else getattr(field, f"TYPE_{kind.upper()}")

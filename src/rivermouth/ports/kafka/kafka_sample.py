@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -106,8 +106,8 @@ def _record(client: KafkaClient, message: Message, place: tuple[str, int], *, he
     if error is None:
         # librdkafka's types allow for a message without coordinates, which only an error is.
         key, value = message.key(), message.value()
-        in_header = headers and schema_headers.has_id(message.headers())
-        return Record(*place, int(message.offset() or 0), key, value, in_header)
+        listed: Any = message.headers() if headers else None
+        return Record(*place, int(message.offset() or 0), key, value, schema_headers.has_id(listed))
     if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the library's own name for it
         return None
     raise client.failure(error, f"records of {place[0]}-{place[1]}")
