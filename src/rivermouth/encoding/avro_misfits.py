@@ -101,7 +101,7 @@ class _Reading:
         return why
 
     def _described(self, schema: Any, space: str) -> tuple[Mapping[str, Any], str]:
-        """A schema as a mapping whose ``type`` is Avro's own word, and the namespace that it stands in."""
+        """A schema as a mapping whose ``type`` is Avro's own word, and the namespace around it."""
         while isinstance(schema, Mapping) and isinstance(schema["type"], Mapping):
             schema = schema["type"]
         if isinstance(schema, Mapping) and self._known_as(schema["type"], space) is None:

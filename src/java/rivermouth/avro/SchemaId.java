@@ -66,7 +66,7 @@ final class SchemaId {
         return path;
     }
 
-    /** Whether it is a GUID, of which older registries know nothing. */
+    /** Whether it is a GUID; older registries have no path for them. */
     boolean isGuid() {
         return path.startsWith(GUIDS);
     }
