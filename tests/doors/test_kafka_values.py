@@ -219,11 +219,17 @@ def test_a_row_without_a_value_stops_the_sink_and_stays_in_the_table(project, to
     strict = {**ORDER, "fields": [ORDER["fields"][0], {"name": "shop", "type": "string"}]}
     (project.folder / "orders.avsc").write_text(json.dumps(strict))
     project.send(b'{"id": 1, "shop": "north"}', b'{"id": 2}')
-    sink = f"topic: {topic()}, key: id, format: {{type: avro, schema: orders.avsc}}"
-    project.write("http://localhost:1", orders=(sink, ()))
+    sink, out = f"topic: {topic()}, key: id, format: {{type: avro, schema: orders.avsc}}", topic()
+    at = "timestamp_micros(1769860800123456 + id) AS at"
+    project.write("http://localhost:1", orders=(sink, ()), times=(f"topic: {out}", (f'select: [id, "{at}"]',)))
     code, told = project.say("run")
     assert (code, NO_VALUE in told) == (1, True), told
     assert len(project.kept("orders")) == 2
+    # JSON takes each row, and all digits of a time.
+    assert by_id(map(json.loads, values(project.servers, out))) == [
+        {"id": 1, "at": "2026-01-31T12:00:00.123457Z"},
+        {"id": 2, "at": "2026-01-31T12:00:00.123458Z"},
+    ]
 
 
 @pytest.mark.long

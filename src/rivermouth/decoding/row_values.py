@@ -24,11 +24,13 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-OPTIONS: Final = {
-    "ignoreNullFields": "false",
+WHOLE_TIMES: Final = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
+"""Options of Spark's ``to_json`` with which it writes microseconds; else it cuts them off."""
+
+OPTIONS: Final = {"ignoreNullFields": "false", **WHOLE_TIMES}
 """Options of Spark's ``to_json`` with which it writes rows that ``row_of`` reads."""
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
+from rivermouth.decoding.row_values import WHOLE_TIMES
 from rivermouth.domain.ledger.ledger import Entry
 from rivermouth.engine.flow.delivery import abandoned_where_it_fails
 from rivermouth.errors import DeliveryGap
@@ -223,9 +224,10 @@ def _records(found: DataFrame, flow: Flow, sink: KafkaSink) -> DataFrame:
         value = sink.encoding.encoded(found.sparkSession, found.schema)
     else:
         left_out = {*called.values(), names.EPOCH_COLUMN}
-        value = F.to_json(F.struct(*(F.col(names.quoted(each)) for each in found.columns if each not in left_out)))
+        columns = (F.col(names.quoted(each)) for each in found.columns if each not in left_out)
+        value = F.to_json(F.struct(*columns), WHOLE_TIMES)
     headers = [F.struct(F.lit(name), part(column).cast("binary")) for name, column in sink.headers.items()]
-    columns = {
+    parts = {
         "key": part(sink.key),
         "value": value,
         "topic": part(TOPIC_COLUMN if sink.topic is None else None),
@@ -234,4 +236,4 @@ def _records(found: DataFrame, flow: Flow, sink: KafkaSink) -> DataFrame:
     }
     # All rows of a partition that was read come one after the other, so that those of a key keep their order.
     rows = found.repartition(*place[:2]).sortWithinPartitions(*place)
-    return kafka_records.records(rows.select(*(each.alias(name) for name, each in columns.items())), sink.topic)
+    return kafka_records.records(rows.select(*(each.alias(name) for name, each in parts.items())), sink.topic)
