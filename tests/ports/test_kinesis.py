@@ -367,6 +367,24 @@ def test_a_quiet_shard_is_not_taken_for_a_loss(before, server):
     assert planned(options, start) == []
 
 
+def test_the_quiet_shards_of_each_stream_are_looked_at_within_its_own_retention(before, server):
+    stream, gate, options = before
+    short = f"{stream[:90]}-short"
+    server.create(short)
+    server.client.increase_stream_retention_period(StreamName=stream, RetentionPeriodHours=168)
+    options["streamName"] = f"{stream},{short}"
+    for each in (stream, short):
+        server.put(each, "1")
+    start = planned(options)[-1][1]
+    gate.ahead_s = 5 * 3600.0
+    assert planned(options, start) == []
+    gate.ahead_s = 7 * 3600.0
+    ((_, end),) = planned(options, start)
+    shards = [end["streams"][short]["shards"], start["streams"][short]["shards"]]
+    looked, before_that = (found["shardId-000000000000"]["seen"] for found in shards)
+    assert looked - before_that > 6 * 3_600_000
+
+
 def test_a_shard_that_is_gone_is_typed(before, server):
     stream, _, options = before
     server.put(stream, "1")

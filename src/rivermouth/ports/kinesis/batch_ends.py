@@ -80,13 +80,16 @@ class BatchEnds:
         for name in self._options.streams:
             found = self._stream(name)
             ends[name] = self._stream_end(found, start[name] if name in start else self._begun(found))
-        return ends if any(self._is_new(start.get(name), each) for name, each in ends.items()) else start
+        return ends if any(self._is_new(name, start.get(name), each) for name, each in ends.items()) else start
 
-    def _is_new(self, start: StreamPosition | None, end: StreamPosition) -> bool:
-        """Whether a batch is worth it: there are records, or it is a good while since they were looked for."""
+    def _is_new(self, name: str, start: StreamPosition | None, end: StreamPosition) -> bool:
+        """Whether a batch is worth it: a stream has records, or it is a good while since they were looked for.
+
+        A stream that keeps its records for a shorter time than another one is looked at more often.
+        """
         if start is None or set(start.shards) != set(end.shards):
             return True
-        patience = self._found[next(iter(self._found))][1].retention_ms // 4
+        patience = self._stream(name).retention_ms // 4
         pairs = [(start.shards[shard], each) for shard, each in end.shards.items()]
         return any(
             (old.after, old.ended) != (new.after, new.ended) or new.seen - old.seen > patience for old, new in pairs
