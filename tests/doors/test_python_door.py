@@ -12,8 +12,23 @@ import pytest
 import rivermouth
 from rivermouth.cli.main import cli
 from rivermouth.errors import ArgumentInvalid, RivermouthError
+from rivermouth.formats.json import Json
 from rivermouth.project.api import Project
-from rivermouth.spec import Flow, ProjectSpec
+from rivermouth.sinks.history import History
+from rivermouth.sinks.upsert import Upsert
+from rivermouth.spec import (
+    Catalog,
+    Expectation,
+    Flow,
+    KafkaCluster,
+    Lookup,
+    Maintenance,
+    Pipeline,
+    ProjectSpec,
+    StartingOffsets,
+    Table,
+    Trigger,
+)
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/use-from-python.md"
 # Commands about a machine or a new project: the page names them as those of the shell alone.
@@ -243,6 +258,30 @@ def test_a_mapping_a_spec_and_a_file_are_one_project(tmp_path):
     flow = Flow(name="orders", **flows["orders"])
     of_nouns = Project.from_spec({"lake": "./lake", "flows": {"orders": flow}})
     assert Project.from_spec(body).spec == spec == Project.load(file).spec == of_nouns.spec
+
+
+def test_nouns_within_a_mapping_are_what_they_are_in_a_spec():
+    orders = Flow(
+        name="orders",
+        topics=["orders"],
+        format=Json(schema="id bigint, at timestamp, items array<struct<id: int>>"),
+        sink=History(**{"keys": ["id"], "sequence_by": "kafka_offset", "from": "snapshot", "rows": "items"}),
+        lookup=Lookup(table="silver.customers", on="id", columns=["name"]),
+        trigger=Trigger(every="2 seconds"),
+        table=Table(name="silver.orders", partition_by=({"day": "date(kafka_timestamp)"},)),
+    )
+    visits = {"name": "visits", "topics": ["visits"], "table": "silver.visits"}
+    parts = {"format": Json(schema="id bigint"), "sink": Upsert(keys=["id"]), "starting_offsets": StartingOffsets(kind="latest")}
+    parts["expectations"] = (Expectation(name="known", condition="id > 0", action="drop"),)
+    body = {
+        "lake": "./lake",
+        "kafka": KafkaCluster(bootstrap_servers="broker:9092", options={"client.id": "a"}),
+        "catalog": Catalog(name="spark_catalog", schema="{schema}_x"),
+        "maintenance": Maintenance(optimize="daily"),
+        "flows": {"orders": orders, "visits": {**visits, **parts}},
+        "pipelines": {"p": Pipeline(name="p", files=["a.sql"], schema="silver", configuration={"k": 1})},
+    }
+    assert Project.from_spec(body).spec == ProjectSpec(**body)
 
 
 def test_variables_in_a_mapping_are_those_of_a_file():

@@ -9,7 +9,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from rivermouth.errors import ProjectInvalid, ProjectNotFound, ProjectProblems, RivermouthError
-from rivermouth.project.file import yaml_source
+from rivermouth.project.file import dump, yaml_source
 from rivermouth.project.file.validation import validate_document
 from rivermouth.project.file.variables import resolved
 from rivermouth.spec import ProjectSpec
@@ -55,9 +55,9 @@ def read_mapping(values: Mapping[str, Any], environ: Mapping[str, str]) -> Proje
 
 
 def _plain(value: Any) -> Any:
-    """What a project file would hold in place of other mappings and lists, and of values that are judged already."""
+    """What a project file would hold in place of other mappings and lists, and of nouns."""
     if isinstance(value, BaseModel):
-        return value.model_dump(exclude_unset=True)
+        return dump.plain(value)
     if isinstance(value, Mapping):
         return {name: _plain(part) for name, part in value.items()}
     return [_plain(part) for part in value] if isinstance(value, tuple | list) else value
