@@ -8,6 +8,7 @@ import shutil
 import threading
 import time
 from decimal import Decimal
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,7 +18,10 @@ from tests.crashes.oracle import rows_of
 
 from rivermouth import Project
 from rivermouth.cli.main import invoke
+from rivermouth.domain.project.snapshot_location import SnapshotPlace
 from rivermouth.engine.events import BatchDone
+from rivermouth.ports.lake.lake_files import LocalFiles
+from rivermouth.ports.sources.snapshot_source import SnapshotSource
 from rivermouth.project.commands import managed_session, run_flows
 
 PROJECT = """\
@@ -266,6 +270,42 @@ def test_what_cannot_be_read_is_told_in_whole(stock):
     assert unfit("file 1.json", large, hint) in stock.say("run")[1]
 
 
+def look_after(place):
+    """Two versions more, which change no row."""
+    for days in (1, 2):
+        DeltaTable(place).alter.set_table_properties({"delta.logRetentionDuration": f"interval {days} days"})
+
+
+def forget(place):
+    """What Delta does to a log that is older than its retention: no commit before the newest checkpoint is kept."""
+    table = DeltaTable(place)
+    table.create_checkpoint()
+    for version in range(table.version()):
+        (Path(place) / f"_delta_log/{version:020d}.json").unlink(missing_ok=True)
+
+
+def test_versions_that_change_no_row_move_the_end(tmp_path):
+    place = tmp_path / "erp/stock"
+    write_deltalake(place, pa.table({"id": [1, 2]}))
+    write_deltalake(place, pa.table({"id": [3]}), mode="append")
+    found = SnapshotPlace(str(place), "erp.stock", is_table=True, max_bytes=1)
+    source = SnapshotSource(found, LocalFiles(), reader="stock")
+
+    def range_of_versions():
+        topics = source.topics(None)
+        assert [*topics] == ["erp.stock"]
+        return source.beginning_offsets(topics)["erp.stock"][0], source.end_offsets(topics)["erp.stock"][0]
+
+    assert range_of_versions() == (0, 2)
+    DeltaTable(place).optimize.compact()
+    assert (range_of_versions(), source._feed.versions()) == ((0, 3), [0, 1])
+    look_after(place)
+    assert (range_of_versions(), source._feed.versions()) == ((0, 5), [0, 1])
+    forget(place)
+    assert (range_of_versions(), source._feed.versions()) == ((4, 5), [4])
+    assert [*source._feed._known] == [4]
+
+
 @pytest.mark.long
 def test_versions_that_vacuum_took_and_a_table_that_was_made_anew(stock):
     # By another writer than Spark, which leaves no file of version 1.
@@ -286,6 +326,12 @@ def test_versions_that_vacuum_took_and_a_table_that_was_made_anew(stock):
     stock.write(f"{{versions_of: {stock.source}}}", more="    starting_offsets: latest\n")
     stock.run()
     assert stock.rows("id") == [(1,), (3,)]
+    # A table that is looked after and not changed: its log forgets the last change, and what came behind it.
+    look_after(stock.source)
+    stock.run()
+    forget(stock.source)
+    stock.run()
+    assert stock.rows("id", "kafka_offset") == [(1, 2), (3, 2)]
     shutil.rmtree(stock.source)
     write_deltalake(stock.source, schema.empty_table())
     code, told = stock.say("run")

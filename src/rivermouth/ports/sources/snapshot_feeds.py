@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from rivermouth.decoding.jvm.java_objects import jvm
@@ -39,8 +40,24 @@ class Feed(Protocol):
     def beginning(self) -> int:
         """The first version that was ever there, or that is still there where older ones are gone for good."""
 
+    def end(self) -> int:
+        """The number behind all that is there, whether it is a snapshot or not."""
+
     def frame(self, spark: SparkSession, version: int) -> DataFrame:
         """One row: ``value`` (binary) and ``timestamp``."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Version:
+    """What is kept of a commit: its metadata may have kilobytes.
+
+    Attributes:
+        changes_rows: Whether rows were added or removed, other than by rewriting the same ones.
+        committed_at: In seconds since the epoch; None where the commit does not say.
+    """
+
+    changes_rows: bool
+    committed_at: float | None
 
 
 class TableVersions:
@@ -56,7 +73,7 @@ class TableVersions:
         self._place = place
         self._files = files
         self._reader = reader
-        self._commits: dict[int, delta_table.Commit] = {}
+        self._known: dict[int, _Version] = {}
 
     def identity(self) -> str | None:
         """The table's id."""
@@ -69,17 +86,21 @@ class TableVersions:
             SnapshotSourceUnfit: There is no table.
         """
         there = self._there()
-        for version in there:
-            if version not in self._commits and (
-                found := delta_table.read_commit(self._files, self._place.location, version)
-            ):
-                self._commits[version] = found
-        changed = [each for each in there if each in self._commits and self._commits[each].changes_data]
+        self._known = {each: known for each in there if (known := self._known.get(each) or self._read(each))}
+        changed = [each for each, known in self._known.items() if known.changes_rows]
         return sorted({there[0], *changed})
 
     def beginning(self) -> int:
         """The first version that can be read."""
         return self._there()[0]
+
+    def end(self) -> int:
+        """The number behind the newest version, which may have changed no row.
+
+        The log forgets such versions too: a ledger that stays at the last change of a quiet table would take them for
+        lost snapshots.
+        """
+        return self._there()[-1] + 1
 
     def frame(self, spark: SparkSession, version: int) -> DataFrame:
         """One row: all rows of the version as a JSON array, and when it was committed.
@@ -89,9 +110,13 @@ class TableVersions:
         """
         rows = spark.read.format("delta").option("versionAsOf", version).load(self._place.location)
         self._check(spark, rows, version)
-        commit = self._commits.get(version) or delta_table.read_commit(self._files, self._place.location, version)
-        at = commit.committed_at if commit else None
+        known = self._known.get(version) or self._read(version)
+        at = known.committed_at if known else None
         return _as_document(rows, None if at is None else dt.datetime.fromtimestamp(at, dt.UTC))
+
+    def _read(self, version: int) -> _Version | None:
+        found = delta_table.read_commit(self._files, self._place.location, version)
+        return None if found is None else _Version(found.changes_data, found.committed_at)
 
     def _there(self) -> list[int]:
         """The versions that the log can make: from its first commit, or its first checkpoint if that is gone."""
@@ -149,6 +174,11 @@ class Files:
     def beginning(self) -> int:
         """0: that an older file is not there says nothing."""
         return 0
+
+    def end(self) -> int:
+        """The number behind the version of the last file."""
+        versions = self.versions()
+        return versions[-1] + 1 if versions else self.beginning()
 
     def frame(self, spark: SparkSession, version: int) -> DataFrame:
         """One row: the file's content, or its rows as a JSON array, and when it was changed last.

@@ -66,11 +66,13 @@ class SnapshotSource:
         return {name: {0: self._feed.beginning()} for name in topics}
 
     def end_offsets(self, topics: Mapping[str, Topic], isolation: Isolation | None = None) -> Offsets:
-        """The offset after the last version that is there; with ``read_uncommitted`` there is no end."""
+        """The offset after the last version that is there; with ``read_uncommitted`` there is no end.
+
+        A version that is no snapshot counts, as a marker of a transaction in Kafka does: a batch may hold no record.
+        """
         if isolation == "read_uncommitted":
             return {name: {0: 2**63 - 1} for name in topics}
-        versions = self._feed.versions()
-        return {name: {0: versions[-1] + 1 if versions else self._feed.beginning()} for name in topics}
+        return {name: {0: self._feed.end()} for name in topics}
 
     def offsets_at(self, topics: Mapping[str, Topic], timestamp_ms: int) -> Offsets | None:  # noqa: ARG002
         """None: versions are not looked for by time."""
