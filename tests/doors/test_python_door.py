@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 import pytest
+from pydantic import ValidationError
 
 import rivermouth
 from rivermouth.cli.main import cli
@@ -271,7 +272,11 @@ def test_nouns_within_a_mapping_are_what_they_are_in_a_spec():
         table=Table(name="silver.orders", partition_by=({"day": "date(kafka_timestamp)"},)),
     )
     visits = {"name": "visits", "topics": ["visits"], "table": "silver.visits"}
-    parts = {"format": Json(schema="id bigint"), "sink": Upsert(keys=["id"]), "starting_offsets": StartingOffsets(kind="latest")}
+    parts = {
+        "format": Json(schema="id bigint"),
+        "sink": Upsert(keys=["id"]),
+        "starting_offsets": StartingOffsets(kind="latest"),
+    }
     parts["expectations"] = (Expectation(name="known", condition="id > 0", action="drop"),)
     body = {
         "lake": "./lake",
@@ -282,6 +287,19 @@ def test_nouns_within_a_mapping_are_what_they_are_in_a_spec():
         "pipelines": {"p": Pipeline(name="p", files=["a.sql"], schema="silver", configuration={"k": 1})},
     }
     assert Project.from_spec(body).spec == ProjectSpec(**body)
+
+
+def test_what_is_refused_of_a_noun_is_not_quoted():
+    for make in (
+        lambda: KafkaCluster(password=48151623),
+        lambda: KafkaCluster(options={"a": [48151623]}),
+        lambda: ProjectSpec(lake="x", kafka={"password": 48151623}),
+        lambda: Project.from_spec({"lake": "x", "kafka": {"password": 48151623}}),
+    ):
+        with pytest.raises((ValidationError, RivermouthError)) as raised:
+            make()
+        assert "password" in str(raised.value) or "options" in str(raised.value)
+        assert "48151623" not in str(raised.value)
 
 
 def test_variables_in_a_mapping_are_those_of_a_file():

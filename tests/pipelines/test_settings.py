@@ -290,6 +290,13 @@ def test_packages_of_folders_are_imported_from_them(make, entry, folder, note):
     assert said[1:] == ([] if note is None else [note])
 
 
+def test_logins_of_addresses_of_packages_are_not_told(make):
+    text = PIPELINE_PART.replace("--editable x", "git+https://ann:hunter2@host/x.git")
+    found = one(make({"databricks.yml": ONE_BUNDLE, "resources/orders.pipeline.yml": text}, *SOURCES))
+    (said,) = (sentence for _, sentence in found.notes if "packages" in sentence)
+    assert said.endswith(" packages are not installed: pip install git+https://...@host/x.git faker==1.0 'a[b]'")
+
+
 def test_a_target_adds_libraries_and_replaces_values(make):
     folder = make({"databricks.yml": ONE_BUNDLE, "resources/orders.pipeline.yml": PIPELINE_PART}, *SOURCES)
     found = one(folder, profile="prod")
@@ -731,11 +738,11 @@ BAD = {
         ),
     ),
     "a wheel": (
-        A + "libraries:\n  - whl: dist/a.whl\n",
+        A + "libraries:\n  - whl: https://ann:hunter2@host/a.whl\n",
         (
             "[PIPELINE_LIBRARY_REFUSED] pipeline a: a library of kind whl cannot be run; nothing was run\n"
             "  at: pipeline.yml:3\n"
-            "  hint: install the wheel, and remove the entry: pip install dist/a.whl"
+            "  hint: install the wheel, and remove the entry: pip install https://...@host/a.whl"
         ),
     ),
     "a package": (

@@ -188,7 +188,7 @@ def test_a_flow_is_tried_again_as_often_as_its_settings_say(folder):
     with pytest.raises(RivermouthError) as refused:
         run("often")
     assert str(refused.value) == (
-        "[DEFINITION_INVALID] flow bronze: pipelines.maxFlowRetryAttempts is 'often', and no number; the pipeline was "
+        "[DEFINITION_INVALID] flow bronze: pipelines.maxFlowRetryAttempts is no number; the pipeline was "
         "not run\n  at: src/a.py:8\n  hint: pipelines.maxFlowRetryAttempts: 2"
     )
     assert [text for _, text in folder.pipeline().settings.notes] == [

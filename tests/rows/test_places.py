@@ -193,7 +193,7 @@ def test_places_are_absolute_and_normal(text, expected):
             flow(),
             "file://data/lake",
             "[PLACE_INVALID] lake: a file: URI names a host; nothing was run\n"
-            "  hint: write file:///data/lake with three slashes, or a plain path",
+            "  hint: write file:/// with three slashes and the path behind it, or a plain path",
             id="two slashes for three",
         ),
         pytest.param(

@@ -65,7 +65,8 @@ def _problem(cls: Any, detail: Any) -> RivermouthError:
 class ConfigModel(BaseModel):
     """Base of all nouns: frozen, and strict about keys."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+    # What pydantic says of a wrong value goes without it: that may be a secret.
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), hide_input_in_errors=True)
 
 
 class Constructed(ConfigModel, metaclass=_Constructed):

@@ -200,7 +200,7 @@ def location(text: str, *, base: Path, environ: Mapping[str, str], setting: str 
         )
     if scheme == "file":
         if authority not in (None, "", "localhost"):
-            fix = f"write file:///{authority}{path} with three slashes, or a plain path"
+            fix = "write file:/// with three slashes and the path behind it, or a plain path"
             raise PlaceInvalid(setting=setting, detail="a file: URI names a host", fix=fix)
         return _local(unquote(path), base, environ)
     path = posixpath.normpath("/" + path.lstrip("/"))

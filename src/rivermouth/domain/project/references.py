@@ -69,6 +69,20 @@ def references(text: str) -> Iterator[str]:
             yield name
 
 
+def values_in(text: str, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """(reference as it is written, value in its place) of each reference in ``text``.
+
+    Raises:
+        EnvironmentMissing: A variable without default is not set.
+        SecretMissing: A provider does not have the secret.
+        ProjectInvalid: A ``${`` begins no reference.
+    """
+    for match in _REFERENCE.finditer(text):
+        _judge_reference(match)
+        if not match["escaped"]:
+            yield match[0], _value(match, environ)
+
+
 def expand_flow(flow: Flow, environ: Mapping[str, str]) -> Flow:
     """``flow`` with the references in its topics, pattern, group and format resolved.
 

@@ -340,7 +340,7 @@ class _Given:
             raise self.refused(name, detail, "set it to addNewColumns: wider values are in the rescued data column")
         found = {word.lower(): word for word in words}.get(text.strip().lower())
         if found is None:
-            raise self.invalid(name, f"it cannot be {text!r}", f"one of {', '.join(words)}")
+            raise self.invalid(name, "it cannot have this value", f"one of {', '.join(words)}")
         return found
 
     def time(self, name: str) -> str | None:

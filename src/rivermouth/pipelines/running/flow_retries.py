@@ -112,7 +112,7 @@ def retries(loaded: Loaded, flow: FlowNode) -> int:
     """
     said = _setting(loaded, flow, _RETRIES) or "0"
     if not said.isdecimal():
-        detail = f"{_RETRIES} is {said!r}, and no number"
+        detail = f"{_RETRIES} is no number"
         raise DefinitionInvalid(at=str(flow.at), definition=f"flow {flow.name}", detail=detail, fix=f"{_RETRIES}: 2")
     return int(said)
 

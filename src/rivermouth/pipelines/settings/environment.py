@@ -12,6 +12,7 @@ from rivermouth.pipelines.settings.libraries import Place, existing
 from rivermouth.pipelines.settings.model import shown_name
 from rivermouth.pipelines.settings.written import Written
 from rivermouth.pipelines.spec import SourceLine
+from rivermouth.project.file.secret_keys import without_logins
 
 _EDITABLE: Final = re.compile(r"(?:-e|--editable)(?:\s+|\s*=\s*)(.+)")
 _EXTRAS: Final = re.compile(r"\[[\w\s,.-]*\]$")
@@ -46,7 +47,7 @@ def package_folders(
             elif not asked.endswith(".whl"):
                 notes.append((entry.at, f"environment: {path} is no folder here; no modules are imported from it"))
         elif text and not text.startswith("-"):
-            packages.append(text)
+            packages.append(without_logins(text))
     shown = ", ".join(shown_name(each, place.folder) for each in dict.fromkeys(folders))
     effect = f"environment: modules are imported from {shown};" if folders else "environment has no effect:"
     installed = f": pip install {shlex.join(packages)}" if packages else ""

@@ -15,6 +15,7 @@ from rivermouth.pipelines.notebooks import SUFFIXES
 from rivermouth.pipelines.settings.model import shown_name
 from rivermouth.pipelines.settings.written import Written
 from rivermouth.pipelines.spec import SourceLine
+from rivermouth.project.file.secret_keys import without_logins
 
 _INSTALLED: Final = {
     "whl": "install the wheel, and remove the entry: pip install {}",
@@ -154,5 +155,5 @@ def _refused(kind: str, inside: Written, place: Place) -> PipelineLibraryRefused
     said = inside.value if isinstance(inside.value, str) else "NAME"
     if kind == "pypi" and (package := inside.get("package")):
         said = package.text("libraries.pypi.package")
-    fix = _INSTALLED.get(kind, "known: file, glob, notebook").format(said)
+    fix = _INSTALLED.get(kind, "known: file, glob, notebook").format(without_logins(said))
     return PipelineLibraryRefused(at=str(inside.at), pipeline=place.pipeline, kind=kind, fix=fix)

@@ -12,9 +12,10 @@ from rivermouth.decoding.declared.declared import INFER
 from rivermouth.errors import NotSupported, ProjectInvalid, RivermouthError, UnknownKey, UnknownKind
 from rivermouth.extend import find_kind, kind_names
 from rivermouth.names import did_you_mean
+from rivermouth.project.file import corrections, secret_keys
 from rivermouth.project.file.model_paths import KIND_FIELDS, model_at, resolved, scalars_at, value_at
 from rivermouth.project.file.suggestions import hint_for, is_future_key, kind_hint
-from rivermouth.project.file.yaml_source import SECRET, Document, Path
+from rivermouth.project.file.yaml_source import Document, Path
 from rivermouth.spec import Flow, InferringFormat, ProjectSpec
 
 _STAND_INS: Final = {"format": "raw", "key_format": "raw", "sink": "append"}
@@ -30,23 +31,6 @@ _EXPECTED: Final = {
     "tuple": "a list",
     "list": "a list",
 }
-_MISSING_FIXES: Final = {
-    "lake": "lake: ./lake",
-    "files": "files: [transformations/**]",
-    "format": "format: raw",
-    "table": "table: bronze.orders",
-    "schema": 'schema: "id bigint, at timestamp"',
-    "condition": "condition: amount > 0",
-    "pattern": "pattern: '(?<host>\\S+) (?<status>\\d+)'",
-    "on": "on: customer_id",
-    "columns": "columns: [name]",
-    "sequence_by": "sequence_by: updated_at, or Kafka's own time: sequence_by: kafka_timestamp",
-}
-_MISSING_IN: Final[dict[tuple[str | int, ...], str]] = {
-    ("sink", "format"): "format: parquet",
-    ("sink", "path"): "path: archive/orders",
-    ("sink", "topic"): "topic: good-orders",
-}
 _IN_TEXT: Final = re.compile(r"[ ()]")
 # A separator between quotes is the user's text.
 _STEP: Final = re.compile(r"""^((?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|.)*?)[:;] (.+)$""", re.DOTALL)
@@ -57,30 +41,6 @@ _FIELD_OF: Final = {
     "is listed twice": "lookup",
 }
 _DURATIONS: Final = frozenset({"every", "max_delay"})
-_FIXES_BY_NAME: Final = {
-    "flows": "write each flow as its name with a ':', indented under flows:",
-    "format": "format: raw",
-    "sink": "sink: append",
-    "source": "source: {table: bronze.orders}",
-    "schema": _MISSING_FIXES["schema"],
-    "table": _MISSING_FIXES["table"],
-    "evolution": "evolution: {on_new_column: evolve}",
-    "trigger": "trigger: {every: 30 seconds}",
-    "expectations": "expectations: [{name: positive_amount, condition: amount > 0, action: dead_letter}]",
-    "lookup": "lookup: {table: silver.customers, on: customer_id, columns: [name]}",
-    "on": "on: customer_id",
-    "every": "every: 30 seconds",
-    "max_delay": "max_delay: 30 seconds",
-}
-_FIXES: Final = {
-    "a list": "write [one, two], or one '- ' line for each",
-    "a mapping": "write key: value lines, indented under it",
-    "a whole number": "write a whole number without quotes or unit",
-    "a number": "write a number without quotes",
-    "true or false": "write true or false without quotes",
-    "text": "write text",
-    "something else": "correct the value",
-}
 
 
 def validate_document(document: Document, file: str | None) -> tuple[ProjectSpec | None, list[RivermouthError]]:
@@ -97,8 +57,8 @@ def validate_document(document: Document, file: str | None) -> tuple[ProjectSpec
 
 
 def path_text(path: Path) -> str:
-    """``flows.orders.expectations[0].condition``; the root is ``the project``."""
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    """``flows.orders.expectations[0].condition``, without what may be secret in it; the root is ``the project``."""
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in secret_keys.shown(path))
     return text.lstrip(".") or "the project"
 
 
@@ -115,7 +75,7 @@ class Validator:
         value = self._document.value
         if not isinstance(value, dict):
             fix = "write a space after each ':'" if isinstance(value, str) and ":" in value else "lake: ./lake"
-            detail = f"the file holds {_found(value)}, and a project is a mapping of keys to values"
+            detail = f"the file holds {corrections.found_in(value)}, and a project is a mapping of keys to values"
             self._invalid((), detail, fix)
             return None
         self._booleans((), value)
@@ -175,7 +135,7 @@ class Validator:
         if isinstance(value, dict):
             if value.get("schema") == INFER and family == "formats" and not _can_infer(value.get("type")):
                 why = f"only JSON documents tell their columns, those of {value['type']} are declared"
-                self._invalid((*path, "schema"), f"{path_text(path)}.schema: {why}", _MISSING_FIXES["schema"])
+                self._invalid((*path, "schema"), f"{path_text(path)}.schema: {why}", corrections.MISSING["schema"])
                 return False
             path, value = (*path, "type"), value.get("type")
         if path in self._document.doubtful:
@@ -183,7 +143,7 @@ class Validator:
         if not isinstance(value, str) or value in kind_names(family):
             return value is None or isinstance(value, str) or path[-1] != "type" or self._type_is_text(path, value)
         fix = kind_hint(family, value)
-        self.problems.append(UnknownKind(at=self._at(path), family=family[:-1], name=value, fix=fix))
+        self._unknown_kind(path, family[:-1], value, fix)
         return False
 
     def _type_is_text(self, path: Path, value: object) -> bool:
@@ -195,7 +155,7 @@ class Validator:
         if not isinstance(value, dict) or not isinstance(action, str) or action in kind_names("actions"):
             return value
         fix = kind_hint("actions", action)
-        self.problems.append(UnknownKind(at=self._at((*path, "action")), family="action", name=action, fix=fix))
+        self._unknown_kind((*path, "action"), "action", action, fix)
         return {**value, "action": "warn"}
 
     def _booleans(self, path: Path, value: object) -> None:
@@ -243,9 +203,8 @@ class Validator:
         if kind == "extra_forbidden":
             self._unknown_key(path, value)
         elif kind == "missing":
-            name = str(path[-1])
-            fix = _MISSING_IN.get(path[-2:], _MISSING_FIXES.get(name, f"{name}: ..."))
-            self._invalid(path[:-1], f"{path_text(path[:-1])}: {name} is missing", fix)
+            fix = corrections.of_missing(path)
+            self._invalid(path[:-1], f"{path_text(path[:-1])}: {path[-1]} is missing", fix)
         elif kind == "value_error":
             error = details[0]["ctx"]["error"]
             for sentence in getattr(error, "sentences", (str(error),)):
@@ -255,10 +214,12 @@ class Validator:
         elif kind == "invalid_key" or any(part == "[key]" for part in details[0]["loc"]):
             key = path[-1]
             kind_of_key = "a whole number" if details[0]["type"].startswith("int") else "text"
-            self._invalid(path, f"{path_text(path)}: the key is not {kind_of_key}", _key_fix(key, kind_of_key))
+            fix = corrections.of_key(key, kind_of_key)
+            self._invalid(path, f"{path_text(path)}: the key is not {kind_of_key}", fix)
         elif kind in _BOUNDS:
             bounds = details[0].get("ctx", {})
-            self._invalid(path, f"{path_text(path)}: {_BOUNDS[kind].format(**bounds)}", _within(path, bounds))
+            fix = corrections.within_bounds(path, bounds)
+            self._invalid(path, f"{path_text(path)}: {_BOUNDS[kind].format(**bounds)}", fix)
         elif kind == "int_from_float":
             self._invalid(path, f"{path_text(path)}: expected a whole number, found a fraction", "write a whole number")
         else:
@@ -273,21 +234,22 @@ class Validator:
         fix = hint_for(model, key, value, beside) if model else "remove it"
         if value is None and _IN_TEXT.search(key):
             # ``{schema: id bigint, amount decimal(10,2)}``: the mapping takes the commas for its own.
-            fix = f"write a text with commas in quotes: {_MISSING_FIXES['schema']}"
+            fix = f"write a text with commas in quotes: {corrections.MISSING['schema']}"
+        if (name := secret_keys.name_of(path)) != key:
+            key, fix = name, f"write a ':' and a space behind it: {name}: ..."
         self.problems.append(UnknownKey(at=self._at(path), key=key, where=path_text(path[:-1]), fix=fix))
 
     def _sentence(self, path: Path, sentence: str) -> None:
         """A sentence of the nouns: what failed, a separator, and the next step."""
         parted = _STEP.match(sentence)
         # These are said of the whole flow, but stand in one of its fields.
-        path = next(((*path, key) for start, key in _FIELD_OF.items() if start in sentence), path)
+        place = next(((*path, key) for start, key in _FIELD_OF.items() if start in sentence), path)
         if sentence.startswith("write "):
-            value = value_at(self._document.value, path)
-            self._invalid(path, f"{path_text(path)}: {_found(value)} does not fit", sentence)
-        elif parted:
-            self._invalid(path, f"{path_text(path)}: {parted[1]}", parted[2])
+            detail, fix = f"{corrections.found_in(value_at(self._document.value, place))} does not fit", sentence
         else:
-            self._invalid(path, f"{path_text(path)}: {sentence}", "write another value")
+            detail, fix = (parted[1], parted[2]) if parted else (sentence, "write another value")
+        detail, fix = (self._with_references(path, text) for text in (detail, fix))
+        self._told(place, f"{path_text(place)}: {detail}", fix)
 
     def _choice(self, path: Path, expected: str, value: object) -> None:
         known = [part.strip("'") for part in expected.replace(" or ", ", ").split(", ")]
@@ -301,11 +263,30 @@ class Validator:
         wanted = " or ".join(filter(None, [", ".join(expected[:-1]), expected[-1]]))
         if path[-1] in _DURATIONS:
             wanted = "a duration"
-        fix = _mismatch_fix(path, expected, value)
-        self._invalid(path, f"{path_text(path)}: expected {wanted}, found {_found(value)}", fix)
+        fix = corrections.of_mismatch(path, expected, value)
+        self._invalid(path, f"{path_text(path)}: expected {wanted}, found {corrections.found_in(value)}", fix)
 
     def _invalid(self, path: Path, detail: str, fix: str) -> None:
+        about = path_text(path)
+        rest = self._with_references(path, detail.removeprefix(about))
+        self._told(path, about + rest if detail.startswith(about) else rest, self._with_references(path, fix))
+
+    def _told(self, path: Path, detail: str, fix: str) -> None:
         self.problems.append(ProjectInvalid(at=self._at(path), detail=detail, fix=fix))
+
+    def _unknown_kind(self, path: Path, family: str, name: str, fix: str) -> None:
+        name = self._with_references(path, name)
+        self.problems.append(UnknownKind(at=self._at(path), family=family, name=name, fix=fix))
+
+    def _with_references(self, path: Path, text: str) -> str:
+        """A text with references in the places of what they stand for, which is not in the file."""
+        found = [
+            pair
+            for where, pairs in self._document.references.items()
+            if where[: len(path)] == path or path[: len(where)] == where
+            for pair in pairs
+        ]
+        return secret_keys.with_references(text, found)
 
     def _at(self, path: Path) -> str | None:
         return f"{self._file}:{self._document.line(path)}" if self._file else None
@@ -326,71 +307,6 @@ _BOUNDS: Final = {
 def _stem(kind: str) -> str:
     """``int_parsing``, ``int_type`` and ``int_from_float`` are all about an ``int``."""
     return kind if kind in _EXPECTED else kind.split("_", maxsplit=1)[0]
-
-
-def _found(value: object) -> str:
-    match value:
-        case None:
-            return "nothing"
-        case bool():
-            return "true or false"
-        case int() | float():
-            return "a number"
-        case str():
-            return "text"
-        case list():
-            return "a list"
-        case _:
-            return "a mapping"
-
-
-def _mismatch_fix(path: Path, expected: list[str], value: object) -> str:
-    name = str(path[-1]) if path else ""
-    if value is None and path != ("flows",):
-        return "give it a value, or remove the line"
-    if name == "driver_memory" and isinstance(value, int):
-        return f"driver_memory: {value:d}m"
-    if "text" in expected and isinstance(value, bool | int | float):
-        shown = "..." if SECRET & set(path) else str(value).lower() if isinstance(value, bool) else str(value)
-        return f'write it in quotes: "{shown}"'
-    if isinstance(value, dict) and path[-2:-1] in (("options",), ("conf",)):
-        return "write the option's full name with its dots on one line"
-    if isinstance(value, str) and re.match(r"\w+:\S", value):
-        return "write a space after each ':'"
-    if "text" in expected and isinstance(value, list):
-        return "write one text, without [ ]" if SECRET & set(path) else _as_text(name, value)
-    if isinstance(path[-1], int) and len(path) > 1 and name not in _FIXES_BY_NAME:
-        name = str(path[-2])
-    return _FIXES_BY_NAME.get(name) or _FIXES[expected[-1 if expected[-1] in ("a list", "a mapping") else 0]]
-
-
-def _as_text(name: str, value: list[object]) -> str:
-    """The setting with the parts of a list in one text."""
-    parts = [part for part in value if isinstance(part, str)]
-    if not parts or len(parts) < len(value) or (len(parts) > 1 and name not in _COMMAS):
-        return _FIXES_BY_NAME.get(name, "write one text, without [ ]")
-    text = _COMMAS.get(name, "").join(parts)
-    return f'{name}: "{text}"' if re.search(r"[^\w.:/-]", text) else f"{name}: {text}"
-
-
-_COMMAS: Final = {"bootstrap_servers": ",", "schema": ", ", "schema_hints": ", "}
-"""The separator of settings that hold a list in one text."""
-
-
-def _within(path: Path, bounds: dict[str, Any]) -> str:
-    """The setting with the nearest value that keeps within its bounds."""
-    name = str(path[-1])
-    inside = next((bounds[each] + step for each, step in _STEPS.items() if each in bounds), None)
-    if name in _FIXES_BY_NAME or inside is None:
-        return _FIXES_BY_NAME.get(name, "write another value")
-    return f"{name}: {inside:g}"
-
-
-_STEPS: Final = {"ge": 0, "gt": 1, "le": 0, "lt": -1}
-
-
-def _key_fix(key: object, kind_of_key: str) -> str:
-    return f'write it in quotes: "{key}"' if kind_of_key == "text" else "write the number of a partition, as in {0: 23}"
 
 
 def _can_infer(format_name: object) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from rivermouth.domain.project.references import expand, references
+from rivermouth.domain.project.references import expand, references, values_in
 from rivermouth.errors import EnvironmentMissing, ProjectInvalid, RivermouthError
 from rivermouth.project.file.yaml_source import Document, Path
 
@@ -57,6 +57,7 @@ def resolved(document: Document, file: str | None, environ: Mapping[str, str]) -
         value=value,
         problems=(*document.problems, *values.problems),
         doubtful=document.doubtful | values.doubtful,
+        references=values.references,
     )
 
 
@@ -77,6 +78,7 @@ class _Values:
     def __init__(self, document: Document, file: str | None, environ: Mapping[str, str]) -> None:
         self.problems: list[RivermouthError] = []
         self.doubtful: frozenset[Path] = frozenset()
+        self.references: dict[Path, tuple[tuple[str, str], ...]] = {}
         self._document = document
         self._file = file
         self._environ = environ
@@ -95,7 +97,11 @@ class _Values:
     def _text(self, path: Path, text: str) -> str:
         try:
             if not any(":" in name for name in references(text)):
-                return expand(text, self._environ)
+                expanded = expand(text, self._environ)
+                pairs = tuple(values_in(text, self._environ))
+                if any(value for _, value in pairs):
+                    self.references[path] = ((text, expanded), *pairs)
+                return expanded
             detail = f"{_words(path)}: a secret would be visible here"
             fix = "write it as a variable, ${NAME}, or keep secrets in kafka, schema_registry and spark.conf"
             raise ProjectInvalid(detail=detail, fix=fix)  # noqa: TRY301 - one of the refusals that get their line here

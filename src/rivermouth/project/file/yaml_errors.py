@@ -11,6 +11,7 @@ import yaml
 from rivermouth.errors import ProjectInvalid
 
 _QUOTE: Final = 'put the whole value in quotes: "..."'
+_QUOTED: Final = re.compile(r"'[^']{2,}'|\"[^\"]{2,}\"")
 _INDENT: Final = "indent the keys of one mapping by the same number of spaces"
 
 
@@ -30,8 +31,10 @@ def explained(error: yaml.YAMLError, text: str, file: str) -> ProjectInvalid:
         if match:
             line, detail, fix = explain(_Where(text.splitlines(), begin, mark.line, match))
             return ProjectInvalid(at=f"{file}:{line + 1}", detail=detail, fix=fix)
+    # What PyYAML quotes may be a part of a secret.
+    said = _QUOTED.sub("...", problem)
     return ProjectInvalid(
-        at=f"{file}:{mark.line + 1}", detail=f"the file is no YAML: {problem}", fix="mend the line, or the one above it"
+        at=f"{file}:{mark.line + 1}", detail=f"the file is no YAML: {said}", fix="mend the line, or the one above it"
     )
 
 
@@ -137,6 +140,10 @@ def _name(where: _Where) -> _Explained:
     return where.begin, f"a value begins with {sign}, which YAML keeps for its {where.match[1]} names", _QUOTE
 
 
+def _tag(where: _Where) -> _Explained:
+    return where.end, "there is a tag ('!') here, and tags are not read", "remove the tag, or quote the text"
+
+
 def _end_mark(where: _Where) -> _Explained:
     return where.end, "there is something after the end of the document ('...')", "remove the line of dots"
 
@@ -155,5 +162,6 @@ _CAUSES: Final[tuple[tuple[re.Pattern[str], Callable[[_Where], _Explained]], ...
     (re.compile(r"flow node: expected the node content, but found '(.+)'"), _no_value),
     (re.compile(r"while scanning a block scalar"), _block_scalar),
     (re.compile(r"while scanning an (alias|anchor)"), _name),
+    (re.compile(r"while scanning a tag|found undefined tag handle"), _tag),
     (re.compile(r"expected '<document start>'"), _end_mark),
 )

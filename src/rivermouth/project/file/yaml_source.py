@@ -16,6 +16,7 @@ import yaml
 from yaml import events
 
 from rivermouth.errors import ProjectInvalid, RivermouthError
+from rivermouth.project.file import secret_keys
 from rivermouth.project.file.yaml_errors import explained
 
 Path = tuple[str | int, ...]
@@ -25,9 +26,6 @@ MAX_BYTES: Final = 1 << 20
 MAX_DEPTH: Final = 40
 MAX_VALUES: Final = 100_000
 """Bound on values after aliases are followed: a few lines of aliases can stand for billions."""
-
-SECRET: Final = frozenset({"options", "conf", "properties"})
-"""Keys below which values may be secrets: no message quotes them."""
 
 _INT: Final = re.compile(r"^[-+]?(0|[1-9][0-9]*(_[0-9]+)*)$")
 _FLOAT: Final = re.compile(r"^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$")
@@ -56,12 +54,14 @@ class Document:
         lines: Line by path, counted from 1: of the key in a mapping, of the item in a list.
         problems: What is wrong but did not keep the rest from being read.
         doubtful: Paths of values that are among the problems: nothing more is to be said of them.
+        references: By path of a text with references that text, and each ``${NAME}`` in it, with what they stand for.
     """
 
     value: Any
     lines: Mapping[Path, int] = field(default_factory=dict)
     problems: tuple[RivermouthError, ...] = ()
     doubtful: frozenset[Path] = frozenset()
+    references: Mapping[Path, tuple[tuple[str, str], ...]] = field(default_factory=dict, repr=False)
 
     def line(self, path: Path) -> int:
         """The line of the value at ``path``, or of the nearest part of the file that holds it."""
@@ -219,7 +219,7 @@ class _Values:
         return self._one(node, path)
 
     def _one(self, node: _Node, path: Path) -> Any:
-        if self._in_doubt(node, path):
+        if self._in_doubt(node, path, hidden=secret_keys.can_be_secret(path)):
             self.doubtful.add(path)
             return node.text
         return scalar(node.text or "") if node.plain else node.text
@@ -237,7 +237,8 @@ class _Values:
             here = (*path, key)
             if key in result:
                 fix = f"keep one of them; the first is at {self._file}:{self.lines[here]}"
-                self._problem(f"the key {key!r} is there twice in one mapping", key_node.line, fix)
+                named = "a key" if secret_keys.within_secret(path) else f"the key {secret_keys.name_of(here)!r}"
+                self._problem(f"{named} is there twice in one mapping", key_node.line, fix)
                 continue
             self.lines[here] = key_node.line
             result[key] = self.of(value_node, here, depth + 1)
@@ -259,24 +260,27 @@ class _Values:
         if node.text is None:
             self._problem("a key is a list or a mapping", node.line, "quote a text that begins with [ or {")
             return None
-        if (_LOOKUP not in path or node.text != _LOOKUP_KEY) and self._in_doubt(node, ()):
+        hidden = secret_keys.within_secret(path)
+        if (_LOOKUP not in path or node.text != _LOOKUP_KEY) and self._in_doubt(node, (), hidden=hidden):
             return None
         key = scalar(node.text) if node.plain else node.text
         if isinstance(key, str) or (isinstance(key, int) and not isinstance(key, bool)):
             return key
         if node.text == "":
             self._problem("a key is empty", node.line, "write the key before the ':'")
+        elif hidden:
+            self._problem("a key is no text", node.line, "write it in quotes")
         else:
             self._problem(f"the key {node.text} is no text", node.line, f'write it in quotes: "{node.text}"')
         return None
 
-    def _in_doubt(self, node: _Node, path: Path) -> bool:
+    def _in_doubt(self, node: _Node, path: Path, *, hidden: bool) -> bool:
         if node.plain and path[-1:] == (_NULL_VALUE,) and node.text in _NULLS:
             fix = f'for fields that say so {_NULL_VALUE}: "{node.text}", and for none {_NULL_VALUE}: null'
             self._problem(f"{node.text or 'nothing'} is YAML's null here, and no text", node.line, fix)
             return True
         reason = two_meanings(node.text) if node.plain and node.text else None
-        if reason is not None and SECRET & set(path):
+        if reason is not None and hidden:
             self._problem(f"this value {reason}", node.line, "write it in quotes")
         elif reason is not None:
             self._problem(f"{node.text} {reason}", node.line, _unambiguous(str(node.text)))

@@ -170,7 +170,7 @@ class ProjectSettings:
                 pem = (self.base / said["ca_file"]).read_text(encoding="ascii")
             except (OSError, ValueError) as error:
                 why = error.strerror if isinstance(error, OSError) else "it is no PEM"
-                at, detail = self.at("schema_registry", "ca_file"), f"the file {said['ca_file']} cannot be read: {why}"
+                at, detail = self.at("schema_registry", "ca_file"), f"the file {spec.ca_file} cannot be read: {why}"
                 fix = "ca_file: ca.pem, a file with certificates in PEM"
                 raise ProjectInvalid(at=at, detail=f"schema_registry.ca_file: {detail}", fix=fix) from None
         login = {"username": said["username"], "password": said["password"], "authorities": pem}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from rivermouth.domain.kafka import kafka_options
@@ -63,8 +63,14 @@ def static_problems(project: ResolvedProject) -> list[RivermouthError]:
     return found
 
 
-def topic_problem(name: str, where: str) -> RivermouthError | None:
-    """Why ``name`` is no legal name of a Kafka topic, as an error not yet raised; None where it is one."""
+def topic_problem(name: str, where: str, written: str | None = None) -> RivermouthError | None:
+    """Why ``name`` is no legal name of a Kafka topic, as an error not yet raised; None where it is one.
+
+    Args:
+        name: The name.
+        where: Its place, for the message.
+        written: The text that the message has in the place of the name.
+    """
     fix = "name a topic, for example: orders"
     if not name.strip():
         return TopicNameEmpty(where=where, fix=fix)
@@ -76,7 +82,7 @@ def topic_problem(name: str, where: str) -> RivermouthError | None:
         reason = "only letters, digits, '.', '_' and '-' are allowed"
     else:
         return None
-    return TopicNameInvalid(where=where, name=name, reason=reason, fix=fix)
+    return TopicNameInvalid(where=where, name=written or name, reason=reason, fix=fix)
 
 
 def _environment(project: ResolvedProject) -> Iterator[RivermouthError]:
@@ -146,6 +152,8 @@ def _spark(project: ResolvedProject) -> Iterator[RivermouthError]:
     if wrong is not None:
         path: Path = ("spark", "conf", _DRIVER_MEMORY)
         detail, fix = wrong
+        if (written := project.spec.spark.conf.get(_DRIVER_MEMORY)) != size:
+            detail, fix = f"{written!r} is no size of a heap", "write 1g"
         yield _invalid(project, path, f"{path_text(path)}: {detail}", fix)
 
 
@@ -192,18 +200,20 @@ def _each_flow(project: ResolvedProject) -> Iterator[RivermouthError]:
 
 def _topics(project: ResolvedProject, flow: Flow) -> Iterator[RivermouthError]:
     seen: set[str] = set()
-    for index, topic in enumerate(flow.topics):
+    # With its references: what is no topic's name may be a secret that was meant for another setting.
+    written = project.spec.flows[flow.name]
+    for index, (topic, text) in enumerate(zip(flow.topics, written.topics, strict=True)):
         path = ("flows", flow.name, "topics", index)
         if topic in seen:
-            yield _invalid(project, path, f"{path_text(path)}: topic {topic!r} is there twice", "name each topic once")
+            yield _invalid(project, path, f"{path_text(path)}: topic {text!r} is there twice", "name each topic once")
         seen.add(topic)
-        yield from _topic_name(project, path, topic)
-    for topic in flow.assign:
-        yield from _topic_name(project, ("flows", flow.name, "assign", topic), topic)
+        yield from _topic_name(project, path, topic, text)
+    for text in written.assign:
+        yield from _topic_name(project, ("flows", flow.name, "assign", text), expand(text, project.environ), text)
 
 
-def _topic_name(project: ResolvedProject, path: Path, topic: str) -> Iterator[RivermouthError]:
-    problem = topic_problem(topic, path_text(path))
+def _topic_name(project: ResolvedProject, path: Path, topic: str, text: str) -> Iterator[RivermouthError]:
+    problem = topic_problem(topic, path_text(path), text)
     if problem is not None:
         yield problem.located(project.at(*path))
 
@@ -215,11 +225,18 @@ def _pattern(project: ResolvedProject, flow: Flow) -> Iterator[RivermouthError]:
     try:
         re.compile(flow.topic_pattern)
     except re.error as error:
-        yield TopicPatternInvalid(at=at, flow=flow.name, pattern=flow.topic_pattern, detail=str(error))
+        written = project.spec.flows[flow.name].topic_pattern or ""
+        detail = str(error) if written == flow.topic_pattern else "its references make it none"
+        yield TopicPatternInvalid(at=at, flow=flow.name, pattern=written, detail=detail)
+
+
+def _texts_of_topics(project: ResolvedProject, written: Iterable[str]) -> dict[str, str]:
+    """By name of a topic the text that the project has for it, with its references."""
+    return {expand(text, project.environ): text for text in written}
 
 
 def _assigned(project: ResolvedProject, flow: Flow) -> Iterator[RivermouthError]:
-    for topic, partitions in flow.assign.items():
+    for topic, partitions in project.spec.flows[flow.name].assign.items():
         path = ("flows", flow.name, "assign", topic)
         fix = f"assign: {{{topic}: [0, 1]}}"
         if not partitions:
@@ -231,19 +248,21 @@ def _assigned(project: ResolvedProject, flow: Flow) -> Iterator[RivermouthError]
 
 
 def _offset_values(project: ResolvedProject, flow: Flow) -> Iterator[RivermouthError]:
-    known = {*flow.topics, *flow.assign}
+    known, written = {*flow.topics, *flow.assign}, project.spec.flows[flow.name]
     for setting, lowest in _LOWEST.items():
+        texts = _texts_of_topics(project, getattr(getattr(written, setting), "offsets", ()))
         offsets = getattr(getattr(flow, setting), "offsets", {})
         for topic, partitions in offsets.items():
-            path = ("flows", flow.name, setting, topic)
+            text = texts[topic]
+            path = ("flows", flow.name, setting, text)
             if known and topic not in known:
-                fix = did_you_mean(topic, known)
-                yield _invalid(project, path, f"{path_text(path)}: the flow does not read topic {topic!r}", fix)
+                fix = did_you_mean(text, (*written.topics, *written.assign))
+                yield _invalid(project, path, f"{path_text(path)}: the flow does not read topic {text!r}", fix)
                 continue
             if flow.is_family and not table_per_topic.reads(flow, topic):
                 # No child would say so: each has the offsets of its own topic.
-                fix = f"name a topic that matches {flow.topic_pattern}, or leave it out"
-                yield _invalid(project, path, f"{path_text(path)}: the flow does not read topic {topic!r}", fix)
+                fix = f"name a topic that matches {written.topic_pattern}, or leave it out"
+                yield _invalid(project, path, f"{path_text(path)}: the flow does not read topic {text!r}", fix)
                 continue
             for partition, offset in partitions.items():
                 here = (*path, partition)
@@ -263,12 +282,13 @@ def _offset_order(project: ResolvedProject, flow: Flow) -> Iterator[RivermouthEr
     path: Path = ("flows", flow.name, "ending_offsets")
     if start.timestamp and end.timestamp and end.timestamp < start.timestamp:
         yield _invalid(project, path, f"{path_text(path)}: it is before starting_offsets", "exchange the two")
-    for topic, partitions in end.offsets.items():
-        for partition, last in partitions.items():
+    written = project.spec.flows[flow.name].ending_offsets or end
+    for topic, text in _texts_of_topics(project, written.offsets).items():
+        for partition, last in end.offsets[topic].items():
             first = start.offsets.get(topic, {}).get(partition, -2)
             if 0 <= last < first:
-                detail = f"{path_text((*path, topic))}: partition {partition} ends at {last} and starts at {first}"
-                yield _invalid(project, (*path, topic, partition), detail, "exchange the two")
+                detail = f"{path_text((*path, text))}: partition {partition} ends at {last} and starts at {first}"
+                yield _invalid(project, (*path, text, partition), detail, "exchange the two")
 
 
 def _metadata(project: ResolvedProject, flow: Flow) -> Iterator[RivermouthError]:
@@ -335,7 +355,9 @@ def _groups(project: ResolvedProject) -> Iterator[RivermouthError]:
         shared = {*first.topics, *first.assign} & {*second.topics, *second.assign}
         if first.group_id == second.group_id and shared:
             path = ("flows", second.name, "group_id")
-            detail = f"flows {first.name!r} and {second.name!r} show topic {min(shared)!r} under one group_id"
+            written = project.spec.flows[table_per_topic.parted(second.name)[0]]
+            topic = _texts_of_topics(project, (*written.topics, *written.assign)).get(min(shared), min(shared))
+            detail = f"flows {first.name!r} and {second.name!r} show topic {topic!r} under one group_id"
             yield _invalid(project, path, detail, "give each flow a group_id of its own")
 
 
