@@ -222,7 +222,7 @@ def test_files_are_snapshots_by_the_version_in_their_name(stock):
 def test_files_of_rows(stock, end):
     folder = stock.folder / "exports"
     folder.mkdir()
-    stock.write(f'{{files: "exports/{{version}}.{end}"}}', schema="id bigint, note string")
+    stock.write(f'{{files: "exports/{{version}}.{end}"}}', schema="id bigint, note string, v double")
 
     def export(version, rows):
         path = folder / f"{version}.{end}"
@@ -234,10 +234,12 @@ def test_files_of_rows(stock, end):
     export(1, [{"id": 1, "note": "a\nb"}, {"id": 2, "note": "ä"}])
     stock.run()
     assert stock.rows("id", "note") == [(1, "a\nb"), (2, "ä")]
-    export(7, [{"id": 2, "note": None}])
+    number = {} if end == "jsonl" else {"v": float("nan")}
+    export(7, [{"id": 2, "note": None, **number}, {"id": 3, "v": 1.5}])
     (folder / "08.jsonl").write_bytes(b'{"id": 1}\n{"id": "\xff"}')
     stock.run()
-    assert stock.rows("id", "note") == [(2, None)]
+    assert stock.rows("id", "note") == [(2, None), (3, None)]
+    assert [str(v) for _, v in stock.rows("id", "v")] == ["None" if end == "jsonl" else "nan", "1.5"]
     if end == "jsonl":
         assert stock.letters() == [(8, "INVALID_UTF8", None)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import math
 from decimal import Decimal
 
 import pytest
@@ -425,6 +426,37 @@ def test_of_an_inferred_column_no_digit_is_lost(spark):
     assert [each.reason for each in outcomes(spark, Json(schema=schema.jsonValue()), kept + lost)] == [None] * 7
     found = outcomes(spark, form.as_array(), [b"[%s]" % each for each in kept + lost])
     assert [each.reason for each in found] == [*[None] * 3, *["FIELD_TYPE"] * 4]
+
+
+def test_numbers_that_json_lacks_are_texts_in_documents_of_rows(spark):
+    form = Json(schema="d double, f float, a array<double>, s struct<m: map<string, float>>, t string, n decimal(3,1)")
+    kept = [
+        b'[{"d":"NaN","f":"-Infinity","a":["Infinity",1e-5,null],"s":{"m":{"k":"NaN"}},"t":"NaN","n":1.5},{"d":1.5}]',
+        b'[{"d":0.30000000000000004,"f":0.1,"a":[12345678901234567890,-2.0E300],"s":null,"t":1.5}, {"d":null}]',
+        b'[{"d":1,"f":2}]',
+    ]
+    lost = [b'"nan"', b'"1.5"', b'"+Infinity"', b'" NaN"', b"1e400", b"true", b"{}", b"[]", b"NaN"]
+    refused = [b'[{"d":%s}]' % each for each in lost] + [b'[{"d":"NaN","f":1e39}]', b'[{"d":"NaN","n":"NaN"}]']
+    found = outcomes(spark, form.as_array(of_rows=True), kept + refused)
+    nan, infinity = pytest.approx(math.nan, nan_ok=True), math.inf
+    first, second = found[0].data["rows"]
+    assert first["s"]["m"] == {"k": nan}
+    assert first == {
+        "d": nan,
+        "f": -infinity,
+        "a": [infinity, 1e-5, None],
+        "s": {"m": {"k": nan}},
+        "t": "NaN",
+        "n": Decimal("1.5"),
+    }
+    assert second["d"] == 1.5
+    assert found[1].data["rows"][0]["a"] == [12345678901234567890.0, -2.0e300]
+    assert found[1].data["rows"][0]["d"] == 0.30000000000000004
+    assert found[2].data["rows"][0]["f"] == 2.0
+    assert [each.reason for each in found[3:]] == ["FIELD_TYPE"] * 8 + ["INVALID_JSON"] + ["FIELD_TYPE"] * 2
+    assert [each.field for each in found[-2:]] == ["rows[].f", "rows[].n"]
+    # Of documents that others wrote they are strings.
+    assert [each.reason for each in outcomes(spark, form.as_array(), kept)] == ["FIELD_TYPE", None, None]
 
 
 def test_values_that_are_no_object_are_refused_with_the_reason(spark):

@@ -21,6 +21,7 @@ from rivermouth.decoding.json import (
     json_fast_path,
     json_schema_registry,
     json_spark_parser,
+    json_types,
     nested_documents,
     undeclared_fields,
     undeclared_names,
@@ -81,6 +82,7 @@ class Json(SubjectFormat, NamedFields, InferringFormat, ArrayFormat, WrappedForm
     date_format: str | None = Field(default=None, min_length=1, max_length=200, examples=["dd.MM.yyyy"])
     documents_in_strings: Texts = ()
     _array: ClassVar[str | None] = None
+    _of_rows: bool = False
     _evolution: Evolution = Evolution().with_defaults(infers=False)
     _inferred: bool = False
     _before: T.StructType | None = None
@@ -226,11 +228,11 @@ class Json(SubjectFormat, NamedFields, InferringFormat, ArrayFormat, WrappedForm
     def _forms(self) -> TimeForms:
         return TimeForms(self.timestamp_format, self.date_format)
 
-    def as_array(self) -> Json:
+    def as_array(self, *, of_rows: bool = False) -> Json:
         """This format for arrays of objects."""
         forms = {"timestamp_format": self.timestamp_format, "date_format": self.date_format}
         found = _Arrays.model_validate({"type": "json", "schema": self.declared, **forms})
-        found._of = self  # noqa: SLF001
+        found._of, found._of_rows = self, of_rows  # noqa: SLF001
         return found
 
     def elements(self, spark: SparkSession) -> Column:
@@ -239,9 +241,12 @@ class Json(SubjectFormat, NamedFields, InferringFormat, ArrayFormat, WrappedForm
 
     def decode(self, rows: DataFrame) -> DataFrame:
         """Values to columns in one pass, and scans for what a policy asks for."""
-        schema = self._forms.marked(self._strict_schema())
+        schema = self._read_as(self._forms.marked(self._strict_schema()))
         found = JsonDecoding(schema, self._evolution, self._exact, self.needs_declared_field).decoded(rows)
         return undeclared_names.named(found, self.schema_as_declared()) if self._names_undeclared else found
+
+    def _read_as(self, schema: T.StructType) -> T.StructType:
+        return json_types.with_floats_of_rows(schema) if self._of_rows else schema
 
     @property
     def needs_declared_field(self) -> bool:
@@ -292,15 +297,17 @@ class Json(SubjectFormat, NamedFields, InferringFormat, ArrayFormat, WrappedForm
         """
         schema = self._strict_schema()
         known = undeclared_fields.fields_tree(schema, self._evolution, REFUSED)
-        checked = T.StructType(
-            [each for each in schema.fields if not undeclared_fields.is_rescued(each, self._evolution)]
-        )
         texts = {"known": json.dumps(known), "exact": json.dumps(self._exact), "named": json.dumps(self._named())}
-        verdict = json_explain.explainer(checked.json(), array=self._array, forms=self._forms, **texts)
+        verdict = json_explain.explainer(self._checked(schema), array=self._array, **texts)
         refused = F.expr(f"CASE WHEN NOT {names.DECODED} THEN {names.VALUE} END")
         parts = {names.REASON: "reason", names.FIELD: "field", names.MESSAGE: "message"}
         told = (f"__verdict.{part} AS {name}" for name, part in parts.items())
         return rows.withColumn("__verdict", verdict(refused)).selectExpr("* EXCEPT (__verdict)", *told)
+
+    def _checked(self, schema: T.StructType) -> json_explain.Documents:
+        """With the columns of a schema that a document must fit."""
+        fields = [each for each in schema.fields if not undeclared_fields.is_rescued(each, self._evolution)]
+        return json_explain.Documents(T.StructType(fields).json(), self._forms, self._of_rows)
 
     def _named(self) -> Any:
         """As ``json_explain.explainer`` wants it: what a document must have that has none of the checked columns."""
@@ -318,10 +325,7 @@ class Json(SubjectFormat, NamedFields, InferringFormat, ArrayFormat, WrappedForm
         """
         schema = self._strict_schema()
         known = undeclared_fields.fields_tree(schema, self._evolution, _FAIL)
-        checked = T.StructType(
-            [each for each in schema.fields if not undeclared_fields.is_rescued(each, self._evolution)]
-        )
-        found = json_explain.finder(checked.json(), json.dumps(known), self._forms, json.dumps(self._exact))
+        found = json_explain.finder(self._checked(schema), json.dumps(known), json.dumps(self._exact))
         told = rows.withColumn("__found", F.explode(found(F.col(names.VALUE))))
         return told.selectExpr(
             "* EXCEPT (__found)", f"__found.reason AS {names.REASON}", f"__found.field AS {names.FIELD}"

@@ -185,8 +185,13 @@ class InferringFormat(EvolvingFormat):
 class ArrayFormat(Format):
     """A format of documents, for which a value may also be an array of documents."""
 
-    def as_array(self) -> Format:
-        """The format for values that are such arrays: it has one column, ``rows``."""
+    def as_array(self, *, of_rows: bool = False) -> Format:
+        """The format for values that are such arrays: it has one column, ``rows``.
+
+        Args:
+            of_rows: Whether the documents were written of rows. Then numbers that documents cannot have are texts in
+                them: NaN, and the infinities.
+        """
         raise NotImplementedError
 
     def elements(self, spark: SparkSession) -> Column:

@@ -65,6 +65,11 @@ class Source(ConfigModel):
         return self.versions_of or self.files
 
     @property
+    def has_rows(self) -> bool:
+        """Whether its snapshots are rows of tables or of Parquet, and no documents."""
+        return self.versions_of is not None or (self.files or "").endswith(".parquet")
+
+    @property
     def shown(self) -> str:
         """What it is, in words."""
         words = {"table": self.table, "the versions of table": self.versions_of, "files": self.files}

@@ -17,6 +17,7 @@ from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.decoding.json import json_explain_values, no_declared_field
 from rivermouth.decoding.json.json_python_parser import Number, Object, kind, parts, texts
+from rivermouth.decoding.json.json_types import with_floats_of_rows
 from rivermouth.decoding.json.undeclared_fields import first_pointer
 from rivermouth.decoding.times.json_times import TimeForms
 from rivermouth.names import below
@@ -53,22 +54,35 @@ class _NotJson(ValueError):
     """A word that Python's parser takes for a number, and JSON does not know."""
 
 
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """How documents are read.
+
+    Attributes:
+        schema_json: The declared schema in Spark's JSON form.
+        forms: How they say timestamps and dates.
+        of_rows: Whether they were written of rows, with ``FloatOfRows`` in them.
+    """
+
+    schema_json: str
+    forms: TimeForms
+    of_rows: bool = False
+
+
 def explainer(
-    schema_json: str,
+    documents: Documents,
     *,
     array: str | None = None,
     known: str = "{}",
-    forms: TimeForms | None = None,
     exact: str = "{}",
     named: str = "null",
 ) -> Callable[..., Any]:
     """A Spark function from ``__value`` (binary) to a struct (reason, field, message) that is never null.
 
     Args:
-        schema_json: The declared schema in Spark's JSON form.
+        documents: How they are read.
         array: The one column that it has, where a value is nothing but the array of that; None for objects.
         known: The names that documents may have, as JSON text of ``undeclared_fields.fields_tree``.
-        forms: How documents say timestamps and dates.
         exact: Where each digit counts, as JSON text of ``undeclared_fields.exact_tree``.
         named: Names besides those of the schema, as JSON text. A document must have one of all these names. An array,
             or true where any name will do; null where a document need not have any.
@@ -76,7 +90,7 @@ def explainer(
 
     def verdict(value: bytes | bytearray | None) -> tuple[str, str | None, str]:
         try:
-            read, others = _schema(schema_json, forms), _tree(named)
+            read, others = _schema(documents), _tree(named)
             found = explain(bytes(value or b""), read, array, _tree(known), _tree(exact), others)
         except Exception:  # noqa: BLE001 - the record is a dead letter in any case; its reason must not stop the flow
             return ("UNEXPLAINED", None, "the value was refused, and naming the reason failed")
@@ -85,12 +99,12 @@ def explainer(
     return F.udf(verdict, VERDICT, useArrow=False)
 
 
-def finder(schema_json: str, known: str, forms: TimeForms | None = None, exact: str = "{}") -> Callable[..., Any]:
+def finder(documents: Documents, known: str, exact: str = "{}") -> Callable[..., Any]:
     """As ``explainer``, to an array of all that is wrong with a value: of undeclared fields the first; never null."""
 
     def findings(value: bytes | bytearray | None) -> list[tuple[str, str | None, str]]:
         try:
-            read = _schema(schema_json, forms)
+            read = _schema(documents)
             found = list(_verdicts(bytes(value or b""), read, None, _tree(known), _tree(exact)))
         except Exception:  # noqa: BLE001 - as above
             return []
@@ -100,9 +114,10 @@ def finder(schema_json: str, known: str, forms: TimeForms | None = None, exact: 
 
 
 @functools.cache
-def _schema(schema_json: str, forms: TimeForms | None) -> T.StructType:
+def _schema(documents: Documents) -> T.StructType:
     """Once for each of Spark's Python processes, not for each record."""
-    return (forms or TimeForms()).marked(T.StructType.fromJson(json.loads(schema_json)))
+    found = documents.forms.marked(T.StructType.fromJson(json.loads(documents.schema_json)))
+    return with_floats_of_rows(found) if documents.of_rows else found
 
 
 @functools.cache
@@ -258,7 +273,8 @@ def _value(value: Any, declared: T.DataType, path: str, exact: dict[str, Any]) -
         case T.VariantType() if _most_bytes(value) > json_limits.MAX_VARIANT:
             yield from _too_large(value, path)
         case _:
-            lost = json_explain_values.lost_digits(value) if "exact" in exact else None
+            is_exact = "exact" in exact and not json_explain_values.is_word(value, declared)
+            lost = json_explain_values.lost_digits(value) if is_exact else None
             wrong = json_explain_values.misfit(value, declared) or lost
             if wrong is not None:
                 message = f"field {path} is declared {declared.simpleString()} and holds {wrong}"

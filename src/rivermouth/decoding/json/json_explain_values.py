@@ -12,7 +12,7 @@ from typing import Any, Final
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth.decoding.json.json_python_parser import Number, kind, parts
-from rivermouth.decoding.json.json_types import LONGEST_DECIMAL
+from rivermouth.decoding.json.json_types import LONGEST_DECIMAL, FloatOfRows
 from rivermouth.decoding.times.json_times import EPOCHS, TimeByForm
 from rivermouth.schemas import type_limits
 
@@ -46,7 +46,7 @@ def misfit(value: Any, declared: T.DataType) -> str | None:
             return None if isinstance(value, bool) else kind(value)
         case T.ByteType() | T.ShortType() | T.IntegerType() | T.LongType():
             return _integer(value, type(declared))
-        case T.FloatType() | T.DoubleType():
+        case T.FloatType() | T.DoubleType() | FloatOfRows():
             return _floating(value, declared)
         case T.DecimalType():
             return _decimal(value, declared)
@@ -59,6 +59,11 @@ def misfit(value: Any, declared: T.DataType) -> str | None:
         case _ if type(declared) in _ISO:
             return _time(value, *_ISO[type(declared)])
     return kind(value)
+
+
+def is_word(value: Any, declared: T.DataType) -> bool:
+    """Whether a value is one of the texts that are numbers in documents of rows."""
+    return isinstance(declared, FloatOfRows) and isinstance(value, str) and value in FloatOfRows.WORDS
 
 
 def lost_digits(value: Any) -> str | None:
@@ -77,10 +82,13 @@ def _integer(value: Any, declared: type[T.DataType]) -> str | None:
 
 
 def _floating(value: Any, declared: T.DataType) -> str | None:
+    if is_word(value, declared):
+        return None
     if not isinstance(value, Number):
         return kind(value)
     found = float(value.text)
-    fits = type_limits.is_in_float_range(found) if isinstance(declared, T.FloatType) else math.isfinite(found)
+    is_float = declared.simpleString() == T.FloatType().simpleString()
+    fits = type_limits.is_in_float_range(found) if is_float else math.isfinite(found)
     return None if fits else "a number beyond its range"
 
 

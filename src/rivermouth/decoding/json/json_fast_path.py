@@ -11,6 +11,7 @@ from pyspark.sql.classic.column import Column as ClassicColumn
 
 from rivermouth import names
 from rivermouth.decoding.json import json_spark_columns
+from rivermouth.decoding.json.json_types import with_floats_of_rows
 from rivermouth.decoding.jvm import jvm_classes
 from rivermouth.decoding.jvm.java_objects import java_frame, java_session
 from rivermouth.decoding.times.json_times import TimeByForm
@@ -100,8 +101,9 @@ def _only(declared: T.DataType, kinds: tuple[type[T.DataType], ...]) -> T.DataTy
 
 
 def _in_documents(declared: T.StructType) -> T.StructType:
-    """The schema with the names that fields have in the documents."""
-    fields = (T.StructField(column_types.name_in_json(each), each.dataType, each.nullable) for each in declared.fields)
+    """The schema with the names that fields have in the documents, and its own types."""
+    kinds = with_floats_of_rows(declared, back=True)
+    fields = (T.StructField(column_types.name_in_json(each), each.dataType, each.nullable) for each in kinds.fields)
     return T.StructType([*fields])
 
 

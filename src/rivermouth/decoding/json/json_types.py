@@ -33,6 +33,57 @@ _TIMES: Final = (T.TimestampType, T.TimestampNTZType)
 _AS_IS: Final = (T.BooleanType, T.ShortType, T.IntegerType, T.LongType, T.FloatType, T.DoubleType, T.BinaryType)
 
 
+class FloatOfRows(T.DataType):
+    """A FLOAT or DOUBLE of documents that were written of rows: NaN and the infinities, which JSON lacks, are texts.
+
+    Attributes:
+        declared: The type of the column.
+    """
+
+    WORDS: Final = ("NaN", "Infinity", "-Infinity")
+
+    def __init__(self, declared: T.DataType) -> None:
+        self.declared = declared
+
+    def simpleString(self) -> str:  # noqa: N802 - Spark's
+        """That of the declared type."""
+        return self.declared.simpleString()
+
+    def convert(self, read: str) -> str:
+        """SQL of the declared type; null where a value is neither a number nor one of the texts."""
+        text, sql = f"CAST({read} AS STRING)", self.simpleString()
+        fits = f"{_is_text(read)} = ({text} IN {self.WORDS})"
+        return f"CASE WHEN {fits} THEN try_cast({text} AS {sql}) END"
+
+    def misfit(self, read: str, done: str) -> str:
+        """SQL that is true where what was read does not fit: a number may be beyond the range."""
+        beyond = f"NOT {_is_text(read)} AND abs({done}) = {self.simpleString()}('Infinity')"
+        return f"CAST({read} AS STRING) IS NOT NULL AND ({done} IS NULL OR {beyond})"
+
+
+def _is_text(variant: str) -> str:
+    return f"(schema_of_variant({variant}) = 'STRING')"
+
+
+def with_floats_of_rows(declared: T.StructType, *, back: bool = False) -> T.StructType:
+    """A schema with ``FloatOfRows`` in the place of the types that are such; or the other way round."""
+    fields = ((each, _of_rows(each.dataType, back)) for each in declared.fields)
+    return T.StructType([T.StructField(each.name, kind, each.nullable, each.metadata) for each, kind in fields])
+
+
+def _of_rows(declared: T.DataType, back: bool) -> T.DataType:
+    match declared:
+        case T.StructType():
+            return with_floats_of_rows(declared, back=back)
+        case T.ArrayType():
+            return T.ArrayType(_of_rows(declared.elementType, back), declared.containsNull)
+        case T.MapType():
+            return T.MapType(declared.keyType, _of_rows(declared.valueType, back), declared.valueContainsNull)
+        case T.FloatType() | T.DoubleType() if not back:
+            return FloatOfRows(declared)
+    return declared.declared if isinstance(declared, FloatOfRows) else declared
+
+
 def check(declared: T.StructType, path: str = "", *, renames: bool = False, variants: bool = False) -> None:
     """Makes sure that every type can be read from JSON and that names are unambiguous.
 
@@ -121,7 +172,7 @@ def leaf_read_as(declared: T.DataType) -> T.DataType:
     match declared:
         case T.ByteType():
             return T.ShortType()
-        case T.DecimalType():
+        case T.DecimalType() | FloatOfRows():
             return T.VariantType()
         case T.DateType() | T.TimestampType() | T.TimestampNTZType() | T.VariantType():
             return T.StringType()
@@ -174,7 +225,7 @@ def _convert_leaf(read: str, declared: T.DataType) -> str:
             return f"try_parse_json({read})"
         case T.TimestampNTZType():
             return time_texts.local(read)
-        case TimeByForm():
+        case TimeByForm() | FloatOfRows():
             return declared.convert(read)
     return read
 
@@ -256,7 +307,7 @@ def _leaf_misfit(read: str, declared: T.DataType, done: str) -> str | None:
             return f"{text} IS NOT NULL AND NOT coalesce({_unrounded(read, text, done, declared)}, false)"
         case T.ByteType() | T.TimestampType() | T.TimestampNTZType() | T.VariantType():
             return f"{read} IS NOT NULL AND {done} IS NULL"
-        case TimeByForm():
+        case TimeByForm() | FloatOfRows():
             return declared.misfit(read, done)
     return None
 

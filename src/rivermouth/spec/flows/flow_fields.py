@@ -164,7 +164,7 @@ class FlowFields(Constructed):
         """How a value is read: by the flow's format, or as an array of what that reads."""
         form, in_array = self.format, self.keyed is not None and self.keyed.snapshots and self.keyed.rows is None
         if in_array and isinstance(form, ArrayFormat):
-            form = form.as_array()
+            form = form.as_array(of_rows=self.source is not None and self.source.has_rows)
         if isinstance(form, EvolvingFormat):
             form = form.with_policies(self.policies)
         if isinstance(form, ChangeEnvelope) and self.whole_columns is not None:
