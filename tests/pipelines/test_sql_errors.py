@@ -200,7 +200,7 @@ INVALID = [
     ),
     ("USE CATALOG a b", "unexpected b, expected ;", "1:15", "write ; here"),
     (
-        "CREATE STREAMING TABLE t TBLPROPERTIES ('k' = 'x' 'hunter2')",
+        "CREATE STREAMING TABLE t TBLPROPERTIES ('k' = 'x' hunter2)",
         "something follows the value of 'k'",
         "1:51",
         "write , between two properties",
