@@ -316,6 +316,54 @@ def test_params_and_the_environment_give_values_of_references(make):
     assert found.configuration["size"] == "6"
 
 
+# By what is written in a part of a bundle: what is written instead, its line, and what is told.
+OF_A_VARIABLE = {
+    "../src/bronze": (
+        "'../${var.catalog}/bronze'",
+        19,
+        (
+            "[PIPELINE_FILE_MISSING] {}: there is no file ../${var.catalog}/bronze; nothing was run\n{}\n"
+            "  hint: write a path relative to resources"
+        ),
+    ),
+    "../src/sub/**": (
+        "'${var.catalog}/**'",
+        20,
+        (
+            "[PIPELINE_GLOB_EMPTY] {}: no .py, .sql or .ipynb file matches ${var.catalog}/**; nothing was run\n{}\n"
+            "  hint: write a pattern relative to resources"
+        ),
+    ),
+    "root_path: ../src": (
+        "root_path: ${var.catalog}",
+        9,
+        (
+            "[PIPELINE_FILE_MISSING] {}: there is no file ${var.catalog}; nothing was run\n{}\n"
+            "  hint: write a folder, relative to the file with the settings"
+        ),
+    ),
+    "notebook: {path: ../src/bronze}": (
+        "whl: '${var.catalog}'",
+        19,
+        (
+            "[PIPELINE_LIBRARY_REFUSED] {}: a library of kind whl cannot be run; nothing was run\n{}\n"
+            "  hint: install the wheel, and remove the entry: pip install ${var.catalog}"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("written", OF_A_VARIABLE)
+def test_values_that_no_file_has_are_not_told(make, written):
+    instead, line, text = OF_A_VARIABLE[written]
+    part = PIPELINE_PART.replace(written, instead)
+    folder = make({"databricks.yml": ONE_BUNDLE, "resources/orders.pipeline.yml": part}, *SOURCES)
+    at = f"  at: resources/orders.pipeline.yml:{line}"
+    told = text.replace("{}", "pipeline shop orders dev", 1).replace("{}", at, 1)
+    assert refused(folder, params={"var.catalog": "hunter2"}) == told
+    assert refused(folder, environ={"BUNDLE_VAR_catalog": "hunter2"}) == told
+
+
 def test_a_param_for_a_variable_that_is_not_there(make):
     folder = make({"databricks.yml": ONE_BUNDLE, "resources/orders.pipeline.yml": PIPELINE_PART}, *SOURCES)
     assert refused(folder, params={"var.catalogs": "x"}) == (

@@ -40,11 +40,11 @@ def package_folders(
     for entry in listed.items("environment.dependencies") if listed is not None else ():
         text = entry.value if isinstance(entry.value, str) else ""
         if (path := _path(text)) is not None:
-            asked = resolved(Written(path, entry.file, entry.at), "environment.dependencies").text("dependencies")
-            found = existing(asked, entry.file.parent, place, entry.at)
+            asked = resolved(Written(path, entry.file, entry.at), "environment.dependencies")
+            found = existing(asked, place)
             if found is not None and found.is_dir():
                 folders.append(found / "src" if (found / "src").is_dir() else found)
-            elif not asked.endswith(".whl"):
+            elif not asked.text("dependencies").endswith(".whl"):
                 notes.append((entry.at, f"environment: {path} is no folder here; no modules are imported from it"))
         elif text and not text.startswith("-"):
             packages.append(without_logins(text))

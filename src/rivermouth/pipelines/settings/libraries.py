@@ -78,15 +78,24 @@ def source_files(written: Written, place: Place) -> list[Path]:
     text = written.text("libraries")
     if glob.has_magic(text):
         return _matching(written, text, place)
-    return [_one_file(written, text, place)]
+    return [_one_file(written, place)]
 
 
-def existing(text: str, base: Path, place: Place, at: SourceLine, *, suffixes: tuple[str, ...] = ("",)) -> Path | None:
-    """The file or folder of a path that is written in a file of ``base``; None where there is none.
+def existing(
+    written: Written, place: Place, *, text: str | None = None, suffixes: tuple[str, ...] = ("",)
+) -> Path | None:
+    """The file or folder of a path, relative to the file that it is written in; None where there is none.
 
     An absolute path that does not exist here is one of a workspace: its longest end that exists below the folder of
     the settings is taken, and noted.
+
+    Args:
+        written: The path.
+        place: Where its end is looked for.
+        text: The part of it that is meant; None for all of it.
+        suffixes: What its name may lack.
     """
+    base, text = written.file.parent, written.text("a path") if text is None else text
     asked = Path(os.path.normpath(base / text))
     for suffix in suffixes:
         if (here := asked.with_name(asked.name + suffix) if suffix else asked).exists():
@@ -97,32 +106,42 @@ def existing(text: str, base: Path, place: Place, at: SourceLine, *, suffixes: t
         end = place.folder.joinpath(*asked.parts[start:])
         for suffix in suffixes:
             if (here := end.with_name(end.name + suffix) if suffix else end).exists():
-                place.notes.append((at, f"{text} does not exist here; {shown_name(here, place.folder)} is used"))
+                shown = text if written.unsaid is None else written.unsaid
+                place.notes.append(
+                    (written.at, f"{shown} does not exist here; {shown_name(here, place.folder)} is used")
+                )
                 return here
     return None
 
 
-def _one_file(written: Written, text: str, place: Place) -> Path:
-    path = existing(text, written.file.parent, place, written.at, suffixes=("", *SUFFIXES))
+def _one_file(written: Written, place: Place) -> Path:
+    text, shown = written.text("libraries"), written.shown("libraries")
+    path = existing(written, place, suffixes=("", *SUFFIXES))
     if path is not None and path.is_dir():
         path = next((named for suffix in SUFFIXES if (named := path.with_name(path.name + suffix)).is_file()), path)
     if path is None or path.is_dir():
-        fix = f"glob: {{include: {text.rstrip('/')}/**}}" if path else _nearest(text, written.file.parent, place)
-        raise PipelineFileMissing(at=str(written.at), pipeline=place.pipeline, path=text, fix=fix)
+        near = _below(written, place) if shown != text else _nearest(text, written, place)
+        fix = f"glob: {{include: {shown.rstrip('/')}/**}}" if path else near
+        raise PipelineFileMissing(at=str(written.at), pipeline=place.pipeline, path=shown, fix=fix)
     if path.suffix.lower() not in SUFFIXES:
         fix = f"name a file that ends in {', '.join(SUFFIXES)}"
         detail = "it is no Python, SQL or Jupyter file"
-        raise NotebookInvalid(at=str(written.at), file=text, detail=detail, fix=fix)
+        raise NotebookInvalid(at=str(written.at), file=shown, detail=detail, fix=fix)
     return path
 
 
-def _nearest(text: str, base: Path, place: Place) -> str:
+def _below(written: Written, place: Place) -> str:
+    return f"write a path relative to {shown_name(written.file.parent, place.folder)}"
+
+
+def _nearest(text: str, written: Written, place: Place) -> str:
+    base = written.file.parent
     if (base.parent / text).exists():
         return f"did you mean {os.path.normpath(Path('..', text))!r}?"
     asked = Path(os.path.normpath(base / text))
     known = [each.name for each in asked.parent.glob("*") if each.suffix.lower() in SUFFIXES]
     named = did_you_mean(asked.name, known)
-    return named if named.startswith("did") else f"write a path relative to {shown_name(base, place.folder)}"
+    return named if named.startswith("did") else _below(written, place)
 
 
 def _matching(written: Written, pattern: str, place: Place) -> list[Path]:
@@ -130,12 +149,14 @@ def _matching(written: Written, pattern: str, place: Place) -> list[Path]:
     fixed = next(number for number, part in enumerate(parts) if glob.has_magic(part))
     rest = str(Path(*parts[fixed:]))
     prefix = str(Path(*parts[:fixed])) if fixed else "."
-    base = existing(prefix, written.file.parent, place, written.at)
+    base = existing(written, place, text=prefix)
     found = sorted(_sources(base, rest + "/*" if rest.endswith("**") else rest)) if base else []
     if not found:
         below = f"write a pattern relative to {shown_name(written.file.parent, place.folder)}"
         fix = below if base is None else f"put a source file into {shown_name(base, place.folder)}"
-        raise PipelineGlobEmpty(at=str(written.at), pipeline=place.pipeline, pattern=pattern, fix=fix)
+        raise PipelineGlobEmpty(
+            at=str(written.at), pipeline=place.pipeline, pattern=written.shown("libraries"), fix=fix
+        )
     return found
 
 
@@ -152,8 +173,8 @@ def _is_by_the_way(parts: tuple[str, ...]) -> bool:
 
 
 def _refused(kind: str, inside: Written, place: Place) -> PipelineLibraryRefused:
-    said = inside.value if isinstance(inside.value, str) else "NAME"
+    said = inside.shown(f"libraries.{kind}") if isinstance(inside.value, str) else "NAME"
     if kind == "pypi" and (package := inside.get("package")):
-        said = package.text("libraries.pypi.package")
+        said = package.shown("libraries.pypi.package")
     fix = _INSTALLED.get(kind, "known: file, glob, notebook").format(without_logins(said))
     return PipelineLibraryRefused(at=str(inside.at), pipeline=place.pipeline, kind=kind, fix=fix)

@@ -119,14 +119,14 @@ def _event_log(written: Written | None) -> EventLog | None:
 def _root_path(written: Written | None, place: Place) -> Path | None:
     if written is None:
         return None
-    text = written.text("root_path")
-    path = existing(text, written.file.parent, place, written.at)
+    text, shown = written.text("root_path"), written.shown("root_path")
+    path = existing(written, place)
     if path is None and text.startswith("/"):
-        place.notes.append((written.at, f"root_path {text} does not exist here; the folder of the settings is used"))
+        place.notes.append((written.at, f"root_path {shown} does not exist here; the folder of the settings is used"))
         return place.folder
     if path is None or not path.is_dir():
         fix = "write a folder, relative to the file with the settings"
-        raise PipelineFileMissing(at=str(written.at), pipeline=place.pipeline, path=text, fix=fix)
+        raise PipelineFileMissing(at=str(written.at), pipeline=place.pipeline, path=shown, fix=fix)
     return path
 
 

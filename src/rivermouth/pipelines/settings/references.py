@@ -65,9 +65,12 @@ class References:
             return written
         if whole[0] == value:
             # A variable may be a mapping or a list, which takes the place of the whole text.
-            return Written(self._value(whole[1], written, where, depth).value, written.file, written.at)
-        text = _REFERENCE.sub(lambda found: self._value(found[1], written, where, depth).text(where), value)
-        return Written(text, written.file, written.at)
+            found = self._value(whole[1], written, where, depth)
+            return Written(found.value, written.file, written.at, found.unsaid)
+        parts = {each[0]: self._value(each[1], written, where, depth) for each in _REFERENCE.finditer(value)}
+        text = _REFERENCE.sub(lambda found: parts[found[0]].text(where), value)
+        shown = _REFERENCE.sub(lambda found: parts[found[0]].shown(where), value)
+        return Written(text, written.file, written.at, None if shown == text else shown)
 
     def _value(self, reference: str, written: Written, where: str, depth: int) -> Written:
         given = self._given(reference, written)
@@ -82,7 +85,9 @@ class References:
         """The value that no file says, in the place of a value; None where there is none."""
         if reference in self.params:
             self.used.add(reference)
-            return Written(self.params[reference], written.file, written.at)
+            return Written(self.params[reference], written.file, written.at, f"${{{reference}}}")
+        if reference.startswith("var.") and (said := self.environ.get(f"BUNDLE_VAR_{reference[4:]}")) is not None:
+            return Written(said, written.file, written.at, f"${{{reference}}}")
         known = self._known(reference, written.at)
         return None if known is None else Written(known, written.file, written.at)
 
@@ -98,14 +103,11 @@ class References:
                 parts[key] = self._with_params(part, f"{reference}.{key}")
             elif name.startswith(f"{reference}."):
                 self.used.add(name)
-                parts[key] = Written(self.params[name], found.file, found.at)
+                parts[key] = Written(self.params[name], found.file, found.at, f"${{{name}}}")
         return Written(parts, found.file, found.at)
 
     def _known(self, reference: str, at: SourceLine) -> str | None:
         """Of what no file says: the target, and what belongs to this machine."""
-        kind, _, name = reference.partition(".")
-        if kind == "var":
-            return self.environ.get(f"BUNDLE_VAR_{name}")
         if reference in ("bundle.target", "bundle.environment"):
             return self.target
         if reference.startswith(_USER):

@@ -24,11 +24,13 @@ class Written:
         value: A text, None for null, a mapping or a list.
         file: The file, absolute.
         at: Its line, with the file's name in messages.
+        unsaid: The text for messages where a part of it is in no file: with references in the place of such parts.
     """
 
     value: str | Mapping[str, Written] | list[Written] | None
     file: Path
     at: SourceLine
+    unsaid: str | None = None
 
     def get(self, *keys: str) -> Written | None:
         """The value under the keys; None where there is none, or null."""
@@ -73,6 +75,14 @@ class Written:
             return self.value
         found = {type(None): "null", list: "a list"}.get(type(self.value), "a mapping")
         raise self.invalid(f"{where}: expected text, found {found}", "write text")
+
+    def shown(self, where: str) -> str:
+        """The text for messages; what parameters and environment variables say of it may be a secret.
+
+        Raises:
+            PipelineSettingsInvalid: It is no text.
+        """
+        return self.text(where) if self.unsaid is None else self.unsaid
 
     def is_true(self, where: str) -> bool:
         """The value as true or false.

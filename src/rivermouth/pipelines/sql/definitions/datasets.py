@@ -168,7 +168,7 @@ def read_properties(cursor: Cursor) -> dict[str, str]:
                 raise inner.unexpected(f"a value of {shown}")
             text = inner.filled(low, inner.i)
             found[key] = text.lower() if text.upper() in ("TRUE", "FALSE") else text
-        if not inner.ended and not inner.takes(","):
+        if not inner.takes(",") and not inner.ended:
             # What follows may be the rest of a secret: it is not quoted.
             raise inner.invalid(f"something follows the value of {shown}", "write , between two properties")
     return found
