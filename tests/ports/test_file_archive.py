@@ -81,8 +81,10 @@ def ended_at(archive, rows, changes):
 
 
 def test_ended_between_two_moves_a_batch_is_there_once(spark, tmp_path):
-    rows = spark.createDataFrame(ROWS, "id int, name string, kind string").repartition(2).localCheckpoint()
-    assert ended_at(Archive(str(tmp_path), "parquet", {}, ("kind",)), rows, 2)
+    # The folders of such a column begin as the names of Spark's files do.
+    rows = spark.createDataFrame(ROWS, "id int, name string, `part-kind` string").repartition(2).localCheckpoint()
+    assert ended_at(Archive(str(tmp_path), "parquet", {}, ("part-kind",)), rows, 2)
+    assert {each.name for each in tmp_path.iterdir()} == {MANIFESTS, "part-kind=x", "part-kind=y"}
 
 
 def test_a_batch_whose_moves_failed_half_way_is_not_taken_back(spark, tmp_path):

@@ -144,10 +144,11 @@ class FileArchive:
     def _found(self, folder: str, above: str = "") -> Iterator[str]:
         """The files that Spark has written below a folder, as paths in it."""
         for name in self._files.names(folder):
-            if name.startswith("part-"):
-                yield f"{above}{name}"
-            elif "=" in name:
+            # A column may be called part-no; the names of Spark's files have no "=".
+            if "=" in name:
                 yield from self._found(f"{folder}/{name}", f"{above}{name}/")
+            elif name.startswith("part-"):
+                yield f"{above}{name}"
 
     def _target(self, staged: str, number: int, index: int) -> str:
         folder, _, name = staged.rpartition("/")
