@@ -541,14 +541,39 @@ def test_a_replay_while_the_flow_follows_is_done_by_its_writer(shop):
     assert [row["id"] for row in shop.rows("silver/orders", "SELECT * FROM t ORDER BY id")] == [1, 2]
 
 
+def topics_of(admin):
+    """The topics but for Kafka's own."""
+    return {name for name in admin.list_topics(timeout=10).topics if not name.startswith("__")}
+
+
 def test_a_trial_reads_little_and_writes_elsewhere(shop):
+    """Its archive has another name, and no topic of a sink and no consumer group hears of it."""
+    out, group = f"{shop.topic}-out", f"{shop.topic}-group"
+    kafka = f"{{type: kafka, topic: {out}, key: kafka_key, create_topic: {{partitions: 1}}}}"
+    shop.edit("    table: bronze.orders", f"    table: bronze.orders\n    sink: {kafka}\n    group_id: {group}")
+    files = "{type: files, format: json, path: archive/orders}"
+    shop.edit("    table: silver.orders", f"    table: silver.orders\n    sink: {files}")
     shop.send(*[b'{"id": 1, "amount": 5}'] * 1500)
-    (*_, end) = shop.json("run", "orders", "--debug")
-    assert end["flows"][0]["counts"]["consumed"] == DEBUG_OFFSETS
-    assert sorted(path.name for path in (shop.folder / "lake").iterdir()) == ["_rivermouth_debug", "silver"]
-    assert [path.name for path in (shop.folder / "lake" / "silver").iterdir()] == ["orders_debug"]
-    (*_, end) = shop.json("run", "orders", "--debug")
-    assert end["flows"][0]["counts"]["consumed"] == 500
+    admin = AdminClient({"bootstrap.servers": shop.servers})
+    before = topics_of(admin)
+    *events, end = shop.json("run", "--debug")
+    assert [flow["counts"]["consumed"] for flow in end["flows"]] == [DEBUG_OFFSETS] * 2
+    told = f"a trial writes nothing into topic {out}: its rows are in table bronze.orders_debug alone"
+    assert [each["message"] for each in events if each["event"] == "warned"] == [told]
+    lake = shop.folder / "lake"
+    assert sorted(path.name for path in lake.iterdir()) == ["_rivermouth_debug", "archive", "bronze", "silver"]
+    for name in ("archive", "bronze", "silver"):
+        assert [path.name for path in (lake / name).iterdir()] == ["orders_debug"]
+    (*_, end) = shop.json("run", "--debug")
+    assert [flow["counts"]["consumed"] for flow in end["flows"]] == [500] * 2
+    archive = (lake / "archive" / "orders_debug").glob("*.json")
+    assert sum(len(each.read_text().splitlines()) for each in archive) == 1500
+    assert topics_of(admin) == before
+    (raw, orders) = (each.sink for each in Project.load(shop.file).with_debug().audit())
+    assert raw.not_compared == ("topics of the sink: a trial writes no records into them",)
+    assert (orders.rows, raw.problems, orders.problems) == (1500, (), ())
+    groups = admin.list_consumer_groups().result(10).valid
+    assert group not in [each.group_id for each in groups]
 
 
 def test_ingest_is_the_whole_of_it_in_one_line(shop):

@@ -508,6 +508,7 @@ pipelines:
   one: {files: [a.sql]}
   two: {files: [b.sql]}
 """
+TRIAL = "--debug is a trial of flows, and pipeline"
 MANY = "is about tables of one pipeline, and more is meant: name"
 
 
@@ -518,6 +519,8 @@ MANY = "is about tables of one pipeline, and more is meant: name"
         (["plan", "--full-refresh-all"], f"--full-refresh-all {MANY} one or two."),
         (["run", "one", "two", "--full-refresh", "a"], f"--full-refresh {MANY} one or two."),
         (["run", "one", "orders", "--reset-checkpoint", "a"], f"--reset-checkpoint {MANY} one."),
+        (["run", "--debug"], f"{TRIAL} one would be refreshed: name the flows alone."),
+        (["run", "two", "orders", "--debug"], f"{TRIAL} two would be refreshed: name the flows alone."),
         (["run", "one", "--refresh", ""], "--refresh names no table."),
         (["run", "one", "--full-refresh", " , "], "--full-refresh names no table."),
         (

@@ -186,6 +186,21 @@ def check_no_flow_options(given: Mapping[str, object]) -> None:
             raise click.UsageError(msg)
 
 
+def check_trial(pipelines: Sequence[Pipeline], *, debug: bool) -> None:
+    """Checks that a trial of flows refreshes no pipeline, whose tables are the real ones.
+
+    Args:
+        pipelines: Those that the command is about.
+        debug: Whether it is a trial.
+
+    Raises:
+        UsageError: A trial would refresh a pipeline.
+    """
+    if debug and pipelines:
+        msg = f"--debug is a trial of flows, and pipeline {pipelines[0].name} would be refreshed: name the flows alone."
+        raise click.UsageError(msg)
+
+
 def has_flows(file: str, pipelines: Sequence[Pipeline]) -> bool:
     """Whether the named file is a project file with flows.
 

@@ -17,6 +17,7 @@ from rivermouth.cli.pipelines import (
     are_alone,
     check_no_flow_options,
     check_selection,
+    check_trial,
     meant,
     run_pipeline,
     with_selection,
@@ -101,6 +102,7 @@ def run(
         goes_on = follow if follow or once else None
         run_each([partial(run_pipeline, each, selected, output, follow=goes_on) for each in pipelines], output)
         return
+    check_trial(pipelines, debug=debug)
     project = Project.load(file).with_debug(debug=debug)
     start = StartActions(decision=decided, adoption=taken, update_schema=update_schema)
     works: list[Work] = [partial(run_flows, project, others, follow=follow, output=output, start=start)]

@@ -38,11 +38,10 @@ class FilesSink(AppendingSink):
                 raise ValueError(msg)
         return self
 
-    def location(self, lake: str) -> str:
-        """The folder of the archive."""
-        path = self.path.rstrip("/")
-        is_absolute = path.startswith(("/", "file:")) or "://" in path
-        return path if is_absolute else f"{lake.rstrip('/')}/{path}"
+    @property
+    def archive(self) -> str:
+        """The folder of the archive, as it is written."""
+        return self.path
 
 
 KIND = FilesSink

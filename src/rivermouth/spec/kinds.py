@@ -28,6 +28,11 @@ class Sink(ConfigModel):
 
     type: str
 
+    @property
+    def archive(self) -> str | None:
+        """The folder of the files that it writes too: below the lake, or a path or URI; None where it writes none."""
+        return None
+
 
 def kind_from_yaml(family: str) -> Any:
     """A function that makes one of ``family`` of what the YAML says: its name, or a mapping with its ``type``."""

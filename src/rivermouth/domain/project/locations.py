@@ -56,6 +56,7 @@ class FlowPlaces:
         lease_file: The file by which one process owns the table.
         requests: The folder of what others ask of the flow's writer.
         tombstones: The folder of the deleted keys, where the table has its rows by key.
+        archive: The folder of the files that the flow's sink writes too; empty where it writes none.
     """
 
     flow: str
@@ -71,6 +72,7 @@ class FlowPlaces:
     lease_file: str
     requests: str
     tombstones: str
+    archive: str = ""
 
     @property
     def full_name(self) -> str:
@@ -96,9 +98,14 @@ class FlowPlaces:
         return f"{self.state}/lost/{self.name}.json"
 
     @property
+    def is_trial(self) -> bool:
+        """Whether they are those of a trial (``debug``)."""
+        return self.state.endswith(DEBUG_SUFFIX)
+
+    @property
     def option(self) -> str:
         """`` --debug`` behind a command about a trial; else nothing."""
-        return " --debug" if self.state.endswith(DEBUG_SUFFIX) else ""
+        return " --debug" if self.is_trial else ""
 
     @property
     def erased(self) -> str:
@@ -116,7 +123,7 @@ def resolve(
         flow: The flow; its topics may hold references to environment variables.
         base: Absolute folder against which relative local places are resolved: the project file's.
         environ: Environment variables.
-        debug: Puts ``_debug`` at the end of every table, checkpoint and state folder.
+        debug: Puts ``_debug`` at the end of every table, checkpoint, archive and state folder.
 
     Raises:
         PlaceInvalid: A template has an unknown placeholder, or a place cannot be one.
@@ -129,12 +136,8 @@ def resolve(
     }
     topics = [expand(topic, environ) for topic in (*flow.topics, *flow.assign)]
     *catalogs, schema, table = _table_name(flow, topics)
-    values = {
-        "lake": lake,
-        "schema": schema,
-        "table": table,
-        "bucket_prefix": expand(templates["bucket_prefix"], environ),
-    }
+    prefix = expand(templates["bucket_prefix"], environ)
+    values = {"lake": lake, "schema": schema, "table": table, "bucket_prefix": prefix}
 
     def place(name: str) -> str:
         setting = f"flow {flow.name}: places.{name}" if getattr(flow.places, name) else f"places.{name}"
@@ -157,6 +160,7 @@ def resolve(
         lease_file="",
         requests="",
         tombstones="",
+        archive=_archive(flow, lake, base=base, environ=environ),
     )
     return _with_state(_debugged(places) if debug else places, debug=debug)
 
@@ -221,6 +225,15 @@ def inside(inner: str, outer: str) -> bool:
 def name_of_topic(topic: str) -> str:
     """``topic`` as a part of a table's name: what Spark would have to quote becomes ``_``."""
     return _NOT_IN_NAMES.sub("_", topic)
+
+
+def _archive(flow: Flow, lake: str, *, base: Path, environ: Mapping[str, str]) -> str:
+    path = flow.sink.archive
+    if path is None:
+        return ""
+    is_absolute = path == "~" or path.startswith(("/", "~/")) or _SCHEME.match(path) is not None
+    place = path if is_absolute else f"{lake.rstrip('/')}/{path}"
+    return location(place, base=base, environ=environ, setting=f"flow {flow.name}: sink.path")
 
 
 def _registered(project: ProjectSpec, catalogs: list[str], schema: str, table: str) -> str | None:
@@ -302,6 +315,7 @@ def _debugged(places: FlowPlaces) -> FlowPlaces:
         table=table,
         dead_letter_table=places.dead_letter_table + DEBUG_SUFFIX,
         checkpoint=checkpoint,
+        archive=places.archive and places.archive + DEBUG_SUFFIX,
     )
 
 

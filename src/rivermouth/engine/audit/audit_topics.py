@@ -54,6 +54,8 @@ def audit_topic(run: FlowRun, sink: KafkaSink, ranges: Ranges) -> TopicAudit:
         sink: Its sink.
         ranges: The audited offsets of what the flow reads.
     """
+    if run.places.is_trial:
+        return TopicAudit(not_compared=("topics of the sink: a trial writes no records into them",))
     if sink.topic is None or not isinstance(run.source, KafkaSource):
         return TopicAudit(not_compared=("topics that a column names: their records are not looked for",))
     if run.entry.epochs or run.entry.decided:

@@ -27,6 +27,7 @@ from rivermouth.sinks.kafka import TOPIC_COLUMN, KafkaSink
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from rivermouth.domain.kafka.sink_options import KafkaSinkOptions
     from rivermouth.domain.project.locations import FlowPlaces
     from rivermouth.engine.flow.delivery import Delivery
     from rivermouth.engine.flow.running import FlowContext, FlowRun
@@ -38,6 +39,8 @@ DELIVERS: Final = ("batch", "replay")
 
 def open_delivery(run: FlowRun) -> None:
     """Makes the flow ready to deliver, and delivers what a crash left; nothing of a flow that only has a table.
+
+    A trial (``debug``) delivers into an archive of its own, and into no topic.
 
     Where there is no ledger of the flow yet, the topic or archive gets the rows of commits from now on: the table is
     new, or its flow had another sink before.
@@ -76,30 +79,37 @@ def _level(run: FlowRun, delivery: Delivery) -> Iterator[None]:
 
 
 def _opened(run: FlowRun) -> Delivery | None:
-    sink, source = run.sink, run.source
+    sink = run.sink
     if isinstance(sink, FilesSink):
         archive = archive_of(run.places, sink)
         return FileArchive(files_for(archive.location, run.spark), archive, run.flow.name)
-    if isinstance(sink, KafkaSink) and isinstance(source, KafkaSource):
-        return KafkaTransactions(run.spark, sink.options_with(_cluster(source)), _names(run.places, run.flow))
-    return None
+    found = _topic_of(run)
+    return None if found is None else KafkaTransactions(run.spark, *found)
+
+
+def _topic_of(run: FlowRun) -> tuple[KafkaSinkOptions, SinkNames] | None:
+    """The cluster and the topic into which the flow delivers; None of a flow or a trial that delivers into none."""
+    sink, source = run.sink, run.source
+    if not isinstance(sink, KafkaSink) or not isinstance(source, KafkaSource) or run.places.is_trial:
+        return None
+    return sink.options_with(_cluster(source)), _names(run.places, run.flow)
 
 
 def archive_of(places: FlowPlaces, sink: FilesSink) -> Archive:
     """The archive of the flow's sink."""
-    return Archive(sink.location(places.lake), sink.format, sink.options, sink.partition_by)
+    return Archive(places.archive, sink.format, sink.options, sink.partition_by)
 
 
 def delivered_number(run: FlowRun) -> int | None:
-    """The number of the newest ledger entry whose rows are in the topic of the flow's sink; None before the first.
+    """The number of the newest ledger entry whose rows are in the topic of the flow's sink; None where none are.
 
     Raises:
         RivermouthError: The cluster does not say.
     """
-    sink, source = run.sink, run.source
-    if not isinstance(sink, KafkaSink) or not isinstance(source, KafkaSource):
+    found = _topic_of(run)
+    if found is None:
         return None
-    cluster = SinkCluster(run.spark, sink.options_with(_cluster(source)), _names(run.places, run.flow))
+    cluster = SinkCluster(run.spark, *found)
     text = cluster.newest_entry()
     entry = None if text is None else Entry.from_json(text, table=cluster.names.ledger_topic, version=-1)
     return None if entry is None else entry.number

@@ -29,6 +29,7 @@ from rivermouth.rows import dead_letter
 from rivermouth.side_tables.dead_letters import DeadLetterTable
 from rivermouth.side_tables.deleted_keys import Tombstones
 from rivermouth.side_tables.erased_records import Erased
+from rivermouth.sinks.kafka import KafkaSink
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -104,9 +105,9 @@ def open_flow(
     run.state_lost = False
     open_delivery(run)
     # 7 announce
-    unheeded = without_effect(run.flow, entry)
-    if unheeded is not None:
-        run.warn(unheeded)
+    for words in (without_effect(run.flow, entry), _left_out(run)):
+        if words is not None:
+            run.warn(words)
     why = f"starting_offsets: {run.flow.starting_offsets.text()}" if created else f"ledger entry {entry.number}"
     run.emit(FlowOpened(run.flow.name, places.table, created, run.entry.number, why))
     return run
@@ -285,6 +286,14 @@ def _tombstones(files: LakeFiles, flow: Flow, places: FlowPlaces, table_id: str)
     if flow.keyed is None:
         return None
     return Tombstones(files, f"{places.tombstones}/{table_id}", flow.keyed.remember_deletes)
+
+
+def _left_out(run: FlowRun) -> str | None:
+    """What a trial does not do that the flow does; None where it does all."""
+    if not (run.places.is_trial and isinstance(run.sink, KafkaSink)):
+        return None
+    topic = f"topic {run.sink.topic}" if run.sink.topic else "the topics of its sink"
+    return f"a trial writes nothing into {topic}: its rows are in table {run.places.full_name} alone"
 
 
 def without_effect(flow: Flow, entry: Entry) -> str | None:

@@ -172,4 +172,5 @@ def _names(job: Job) -> Sequence[str]:
 def _debugged(flow: Flow) -> Flow:
     limit = min(flow.trigger.max_offsets or DEBUG_OFFSETS, DEBUG_OFFSETS)
     trigger = flow.trigger.model_copy(update={"max_offsets": limit, "min_offsets": None, "max_delay": None})
-    return flow.model_copy(update={"trigger": trigger})
+    # The group's offsets are the real flow's.
+    return flow.model_copy(update={"trigger": trigger, "group_id": None})
