@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rivermouth.domain.project.distinct_locations import check_distinct
+from rivermouth.domain.project.distinct_locations import check_apart, check_distinct
 from rivermouth.domain.project.locations import FlowPlaces, inside, location, name_of_topic, resolve
 from rivermouth.errors import EnvironmentMissing, PlaceInvalid, TableShared
 from rivermouth.spec import Flow, Places, ProjectSpec
@@ -88,6 +88,28 @@ def test_a_table_of_three_parts_is_also_registered_in_its_catalog():
     assert (found.catalog, found.name, found.full_name) == ("lakehouse", "silver.orders", "lakehouse.silver.orders")
     assert found.registered == "lakehouse.silver.orders"
     assert found.table == "/projects/shop/lake/silver/orders"
+
+
+def archive(name: str, path: str, **changes) -> Flow:
+    return flow(name, table=f"x.{name}", sink={"type": "files", "format": "json", "path": path}, **changes)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("archive/orders/", "/projects/shop/lake/archive/orders"),
+        ("../orders", "/projects/shop/orders"),
+        ("/archive", "/archive"),
+        ("file:///my%20archive", "/my archive"),
+        ("~/archive", "/home/ann/archive"),
+        ("s3a://bucket//orders/", "s3a://bucket/orders"),
+    ],
+)
+def test_the_archive_of_a_trial_is_another_one(path, expected):
+    found = [places(archive("a", path), debug=debug, HOME="/home/ann").archive for debug in (False, True)]
+
+    assert found == [expected, f"{expected}_debug"]
+    assert [places(flow(), debug=debug).archive for debug in (False, True)] == ["", ""]
 
 
 def test_the_templates_of_the_flow_win_over_those_of_the_project():
@@ -204,6 +226,13 @@ def test_places_are_absolute_and_normal(text, expected):
             id="placeholders in the lake",
         ),
         pytest.param(
+            archive("a", "s3://bucket/files"),
+            "./lake",
+            "[PLACE_INVALID] flow a: sink.path: Spark does not write to s3://; nothing was run\n"
+            "  hint: write s3a:// instead",
+            id="an archive with another word for S3",
+        ),
+        pytest.param(
             flow(),
             " ",
             "[PLACE_INVALID] lake: the place is empty; nothing was run\n  hint: lake: ./lake",
@@ -277,6 +306,70 @@ def test_two_flows_in_one_place_are_told_in_whole(other, told):
 
     assert str(caught.value) == (
         f"[TABLE_SHARED] flows 'a' and 'b' share the {told}; neither was run\n  hint: give each flow its own table"
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("x/a", "folder {lake}/x/a (the table of 'a' and the archive of 'b')"),
+        ("x/a/files", "folder {lake}/x/a (the archive of 'b' lies inside the table of 'a')"),
+        ("x/a/_files", "folder {lake}/x/a (the archive of 'b' lies inside the table of 'a')"),
+        (
+            "x/a__dead_letters/b",
+            "folder {lake}/x/a__dead_letters (the archive of 'b' lies inside the dead letter table of 'a')",
+        ),
+        ("s3a://other/files/b", "folder s3a://other/files (the archive of 'b' lies inside the archive of 'a')"),
+    ],
+)
+def test_an_archive_in_the_place_of_another_flow_is_told_in_whole(path, told):
+    """VACUUM would delete its files, and readers of the outer folder would read them."""
+    with pytest.raises(TableShared) as caught:
+        check_distinct([places(archive("a", "s3a://other/files")), places(archive("b", path))])
+
+    assert str(caught.value) == (
+        f"[TABLE_SHARED] flows 'a' and 'b' share the {told.format(lake='/projects/shop/lake')}; neither was run\n"
+        "  hint: path: archive/b in the sink of flow b"
+    )
+
+
+def test_two_flows_may_share_an_archive_but_a_trial_has_its_own():
+    shared = [places(archive("a", "archive")), places(archive("b", "archive/"))]
+    check_distinct(shared)
+    check_distinct([places(archive("a", "x/b"))])
+    real = [places(archive("a", "archive")), places(archive("b", "archive_debug"))]
+    check_distinct(real)
+
+    with pytest.raises(TableShared) as caught:
+        check_apart([places(archive("a", "archive"), debug=True)], real)
+
+    assert str(caught.value) == (
+        "[TABLE_SHARED] flows 'a' and 'b' share the archive /projects/shop/lake/archive_debug; neither was run\n"
+        "  hint: path: archive/b in the sink of flow b"
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("x/a", "its table and its archive are both /projects/shop/lake/x/a"),
+        ("x/a/files", "its archive lies inside its table"),
+        ("x", "its table lies inside its archive"),
+        (".", "its table lies inside its archive"),
+        ("x/a__dead_letters/files", "its archive lies inside its dead letter table"),
+        (
+            "_rivermouth/files",
+            "its archive lies in /projects/shop/lake/_rivermouth, the folder of rivermouth's own files",
+        ),
+        ("files/_delta_log", "its archive lies in _delta_log, a folder of Delta's own"),
+    ],
+)
+def test_an_archive_in_another_place_of_its_flow_is_told_in_whole(path, told):
+    with pytest.raises(PlaceInvalid) as caught:
+        check_distinct([places(archive("a", path))])
+
+    assert str(caught.value) == (
+        f"[PLACE_INVALID] flow a: sink.path: {told}; nothing was run\n  hint: path: archive/a in the sink of flow a"
     )
 
 

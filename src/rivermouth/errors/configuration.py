@@ -138,11 +138,14 @@ class PlaceInvalid(RivermouthError):
 
 
 class TableShared(RivermouthError):
-    """Two flows write into one table or keep one checkpoint."""
+    """Two flows write into one table, keep one checkpoint, or have an archive and a table in one folder."""
 
     code = "TABLE_SHARED"
     what = "flows {first!r} and {second!r} share the {place} {location}; neither was run"
-    hint = "give each flow its own table"
+    hint = "{fix}"
+
+    def __init__(self, *, at: str | None = None, **facts: object) -> None:
+        super().__init__(at=at, **{"fix": "give each flow its own table", **facts})
 
 
 class TopicNameEmpty(RivermouthError):

@@ -9,13 +9,15 @@ from typing import Final
 from rivermouth.domain.project.locations import FlowPlaces, inside
 from rivermouth.errors import PlaceInvalid, TableShared
 
+_ARCHIVE: Final = "archive"
 _DELTA_FOLDERS: Final = frozenset({"_delta_log", "_change_data", "_delta_index"})
 
 
 def check_distinct(all_places: Iterable[FlowPlaces]) -> None:
     """Checks that no two tables or folders of these flows have the same path, or one path inside the other.
 
-    A checkpoint may lie in a table's folder under a name that begins with ``_``: Delta leaves such folders alone.
+    A checkpoint may lie in a table's folder under a name that begins with ``_``: Delta leaves such folders alone. Two
+    flows may share an archive, in which the names of files begin with the name of their flow.
 
     Raises:
         TableShared: Two flows share a table, its name, a dead letter table, a checkpoint or a folder of those.
@@ -51,39 +53,48 @@ def check_apart(trials: Iterable[FlowPlaces], real: Iterable[FlowPlaces]) -> Non
     """
     for trial, flow in itertools.product(list(trials), list(real)):
         _check_pair(trial, flow)
+        if trial.archive and trial.archive == flow.archive:
+            fix = _elsewhere(flow.flow)
+            raise TableShared(first=trial.flow, second=flow.flow, place=_ARCHIVE, location=flow.archive, fix=fix)
 
 
 def _named(places: FlowPlaces) -> tuple[tuple[str, str], ...]:
-    return (
+    found = (
         ("table", places.table),
         ("dead letter table", places.dead_letter_table),
         ("checkpoint", places.checkpoint),
+        (_ARCHIVE, places.archive),
     )
+    return tuple((what, here) for what, here in found if here)
 
 
 def _check_own(places: FlowPlaces) -> None:
-    setting = f"flow {places.flow}"
-    fix = "give each its own folder under places:"
     for (what, here), (other, there) in itertools.combinations(_named(places), 2):
         if here == there:
-            raise PlaceInvalid(setting=setting, detail=f"its {what} and its {other} are both {here}", fix=fix)
+            raise _wrong(places, f"its {what} and its {other} are both {here}", other)
         nested = _nested(what, here, other, there)
         if nested:
-            raise PlaceInvalid(setting=setting, detail=f"its {nested[0]} lies inside its {nested[1]}", fix=fix)
-    for what, here in _named(places)[:2]:
-        if here == places.state or inside(here, places.state):
-            detail = f"its {what} lies in {places.state}, the folder of rivermouth's own files"
-            raise PlaceInvalid(setting=setting, detail=detail, fix=fix)
+            raise _wrong(places, f"its {nested[0]} lies inside its {nested[1]}", other)
+    for what, here in _named(places):
+        if what != "checkpoint" and (here == places.state or inside(here, places.state)):
+            raise _wrong(places, f"its {what} lies in {places.state}, the folder of rivermouth's own files", what)
 
 
 def _check_outside_delta(places: FlowPlaces) -> None:
     for what, here in _named(places):
         for folder in _DELTA_FOLDERS.intersection(here.split("/")):
-            raise PlaceInvalid(
-                setting=f"flow {places.flow}",
-                detail=f"its {what} lies in {folder}, a folder of Delta's own",
-                fix="give each its own folder under places:",
-            )
+            raise _wrong(places, f"its {what} lies in {folder}, a folder of Delta's own", what)
+
+
+def _wrong(places: FlowPlaces, detail: str, what: str) -> PlaceInvalid:
+    if what == _ARCHIVE:
+        return PlaceInvalid(setting=f"flow {places.flow}: sink.path", detail=detail, fix=_elsewhere(places.flow))
+    return PlaceInvalid(setting=f"flow {places.flow}", detail=detail, fix="give each its own folder under places:")
+
+
+def _elsewhere(flow: str) -> str:
+    name = flow.partition(".")[0]
+    return f"path: archive/{name} in the sink of flow {name}"
 
 
 def _check_pair(first: FlowPlaces, second: FlowPlaces) -> None:
@@ -95,14 +106,19 @@ def _check_pair(first: FlowPlaces, second: FlowPlaces) -> None:
         raise TableShared(first=first.flow, second=second.flow, place="name", location=name)
     for (what, here), (other, there) in itertools.product(_named(first), _named(second)):
         one, two = f"{what} of {first.flow!r}", f"{other} of {second.flow!r}"
+        if here == there and what == other == _ARCHIVE:
+            continue
+        fix = {}
+        if _ARCHIVE in (what, other):
+            fix["fix"] = _elsewhere(second.flow if other == _ARCHIVE else first.flow)
         if here == there:
             place, where = (what, here) if what == other else ("folder", f"{here} (the {one} and the {two})")
-            raise TableShared(first=first.flow, second=second.flow, place=place, location=where)
+            raise TableShared(first=first.flow, second=second.flow, place=place, location=where, **fix)
         nested = _nested(what, here, other, there)
         if nested:
             inner, outer = (one, two) if inside(here, there) else (two, one)
             where = f"{there if inside(here, there) else here} (the {inner} lies inside the {outer})"
-            raise TableShared(first=first.flow, second=second.flow, place="folder", location=where)
+            raise TableShared(first=first.flow, second=second.flow, place="folder", location=where, **fix)
 
 
 def _nested(what: str, here: str, other: str, there: str) -> tuple[str, str] | None:

@@ -329,7 +329,8 @@ def _places(project: ResolvedProject) -> Iterator[RivermouthError]:
             check_apart(resolved, real)
     except RivermouthError as error:
         owner = str(error.facts.get("second", error.facts.get("setting", ""))).removeprefix("flow ")
-        yield error.located(project.at("flows", owner, "table"))
+        owner, _, setting = owner.partition(": ")
+        yield error.located(project.at("flows", owner, *(setting or "table").split(".")))
 
 
 def _sources(project: ResolvedProject) -> Iterator[RivermouthError]:
