@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from rivermouth.errors import LakeNotReadable
 from rivermouth.ports.lake.lake_files import HadoopFiles, LocalFiles, PlacedFiles, files_for
 
 
@@ -108,6 +109,18 @@ def test_a_file_that_is_moved_takes_the_place_of_another(place):
     files.rename(f"{folder}/old.json", f"{folder}/sub/new.json")
     assert files.read(f"{folder}/sub/new.json") == "new"
     assert files.read(f"{folder}/old.json") is None
+
+
+def test_a_scheme_without_classes_is_told_in_whole(spark):
+    files, place = HadoopFiles(spark), "nofs://bucket/lake/a.json"
+    for use in (files.read, files.delete, files.names, lambda path: files.write(path, "")):
+        with pytest.raises(LakeNotReadable) as caught:
+            use(place)
+        assert str(caught.value) == (
+            f"[LAKE_NOT_READABLE] cannot read {place}: org.apache.hadoop.fs.UnsupportedFileSystemException: "
+            'No FileSystem for scheme "nofs"\n'
+            "  hint: check the credentials and the address of the lake, in spark: conf for object stores"
+        )
 
 
 def test_the_scheme_decides_which_one_is_used(spark):

@@ -226,6 +226,21 @@ def test_a_place_of_the_project_is_told_once_at_its_own_line(tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    "part",
+    [
+        "topics: a, sink: {type: files, format: json, path: 's3a://bucket/a'}",
+        "source: {versions_of: 's3a://bucket/a'}, sink: {type: upsert, from: snapshot, keys: [id]}",
+        "source: {files: 's3a://bucket/{version}.json'}, sink: {type: upsert, from: snapshot, keys: [id]}",
+    ],
+)
+def test_stores_that_no_table_is_in_are_known_to_spark_too(tmp_path, part):
+    form = 'format: {type: json, schema: "id bigint"}'
+    project = load(tmp_path, f"lake: ./lake\nflows:\n  a: {{{part}, {form}, table: x.a}}\n")
+
+    assert project.schemes == {"s3a"}
+
+
 def test_a_trial_never_writes_where_a_flow_does(tmp_path):
     text = (
         "lake: ./lake\nflows:\n  a: {topics: a, format: raw, table: x.a}\n"

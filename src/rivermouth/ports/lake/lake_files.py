@@ -268,7 +268,11 @@ class HadoopFiles:
 
     def _open(self, path: str) -> tuple[Any, Any]:
         target = jvm(self._spark).org.apache.hadoop.fs.Path(path)
-        return target.getFileSystem(hadoop_conf(self._spark)), target
+        try:
+            return target.getFileSystem(hadoop_conf(self._spark)), target
+        except Py4JJavaError as error:
+            # Such as a scheme for which this Spark has no classes.
+            raise LakeNotReadable(place=path, detail=first_line(error)) from error
 
 
 def _put(file_system: Any, target: Any, text: str) -> None:

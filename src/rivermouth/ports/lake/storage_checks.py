@@ -10,7 +10,7 @@ from urllib.parse import urlparse
 
 from py4j.protocol import Py4JJavaError
 
-from rivermouth.errors import LakeNotFenced, LakeNotWritable, PlaceAmbiguous, first_line
+from rivermouth.errors import LakeNotFenced, LakeNotReadable, LakeNotWritable, PlaceAmbiguous, first_line
 from rivermouth.ports.internals.sessions import hadoop_conf
 from rivermouth.ports.lake.lake_files import files_for, is_local
 
@@ -79,13 +79,13 @@ def _is_conditional(spark: SparkSession, place: str) -> bool:
     probe, files = f"{folder}/_rivermouth-probe-{uuid.uuid4().hex}", files_for(place, spark)
     try:
         return files.create(probe, "first") and not files.create(probe, "second")
-    except LakeNotWritable as error:
+    except (LakeNotReadable, LakeNotWritable) as error:
         raise LakeNotWritable(lake=folder, detail=error.facts["detail"], fix=_leave(folder)) from error
     except Py4JJavaError as error:
         raise LakeNotWritable(lake=folder, detail=first_line(error), fix=_leave(folder)) from error
     finally:
         # It stays if this process may not delete here, or has no classes for it.
-        with contextlib.suppress(LakeNotWritable, Py4JJavaError):
+        with contextlib.suppress(LakeNotReadable, LakeNotWritable, Py4JJavaError):
             files.delete(probe)
 
 

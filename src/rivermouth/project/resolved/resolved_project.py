@@ -208,7 +208,7 @@ class ResolvedProject(ProjectSettings):
 
     @property
     def schemes(self) -> frozenset[str]:
-        """Those of the lake, of all places of flows and of other stores, unless they are on this machine: ``s3a``.
+        """Those of all that flows write and read, and of other stores, unless they are on this machine: ``s3a``.
 
         Raises:
             PlaceInvalid: A place cannot be one.
@@ -217,9 +217,10 @@ class ResolvedProject(ProjectSettings):
         flows = self.stand_ins()
         of_flows = [self.places_of(flow) for flow in flows]
         found = {self.lake, *self.stores}.union(
-            *((each.table, each.checkpoint, each.dead_letter_table) for each in of_flows)
+            *((each.table, each.checkpoint, each.dead_letter_table, each.archive) for each in of_flows)
         )
         found |= {each.location for flow in flows for each in flow.lookup}
+        found |= {each.location for each in map(self.snapshots_of, flows) if each is not None}
         return locations.schemes(found)
 
     @property

@@ -180,6 +180,8 @@ def _lake(project: ResolvedProject, timeout_s: float, *, tried: bool) -> str:
 
 
 def _stores(tried: list[str]) -> str:
+    if not tried:
+        return "no table is there; whether archives can be written and sources can be read: not tried"
     return f"{', '.join(tried)}: can be written, and of two who make one file the second is refused"
 
 
