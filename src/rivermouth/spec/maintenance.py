@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Self
 
-from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
 
-from rivermouth.spec.values import ConfigModel, DurationS, duration_s, duration_text
+from rivermouth.spec.values import ConfigModel, DurationS, bounded_s, duration_s, duration_text
 
 _WORDS_S: Final = {"hourly": 3600.0, "daily": 86400.0, "weekly": 604800.0}
 _LEAST_RETAIN_S: Final = 168 * 3600.0
@@ -31,6 +31,7 @@ EveryS = Annotated[
     float,
     BeforeValidator(_every_s),
     Field(gt=0, allow_inf_nan=False),
+    AfterValidator(bounded_s),
     PlainSerializer(every_text, return_type=str),
     WithJsonSchema({"type": "string", "examples": ["daily", "weekly", "6 hours"]}),
 ]

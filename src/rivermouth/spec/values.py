@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import (
     AfterValidator,
@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 else:
     ModelMetaclass = type(BaseModel)  # pydantic does not export it
 
+MOST_INT: Final = 2**31 - 1
+"""The largest ``int`` of Java: Spark takes no larger one."""
+MOST_LONG: Final = 2**63 - 1
+"""The same of a ``long``."""
+_MOST_DAYS: Final = 100_000
 _DURATION = re.compile(
     r"^\s*(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|w|weeks?)\s*$"
 )
@@ -90,6 +95,18 @@ def duration_s(text: object) -> object:
     return float(number) * _UNIT_S[key]
 
 
+def bounded_s(seconds: float) -> float:
+    """A duration that Spark and Python can wait for.
+
+    Raises:
+        ValueError: It is longer.
+    """
+    if seconds > _MOST_DAYS * _UNIT_S["d"]:
+        msg = f"longer than {_MOST_DAYS} days: write {_MOST_DAYS} days or less"
+        raise ValueError(msg)
+    return seconds
+
+
 def duration_text(seconds: float) -> str:
     """``30.0`` as ``"30 seconds"``; read back it is the same number."""
     days = seconds / _UNIT_S["d"]
@@ -128,6 +145,7 @@ DurationS = Annotated[
     float,
     BeforeValidator(duration_s),
     Field(gt=0, allow_inf_nan=False),
+    AfterValidator(bounded_s),
     PlainSerializer(duration_text, return_type=str),
     WithJsonSchema({"type": "string", "examples": ["30 seconds", "500 ms"]}),
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from rivermouth.project.file.bounds import nearest
 from rivermouth.project.file.secret_keys import can_be_secret
 from rivermouth.project.file.yaml_source import Path
 
@@ -118,14 +119,10 @@ _COMMAS: Final = {"bootstrap_servers": ",", "schema": ", ", "schema_hints": ", "
 
 def within_bounds(path: Path, bounds: dict[str, Any]) -> str:
     """The setting with the nearest value that keeps within its bounds."""
-    name = str(path[-1])
-    inside = next((bounds[each] + step for each, step in _STEPS.items() if each in bounds), None)
+    name, inside = str(path[-1]), nearest(bounds)
     if name in _FIXES_BY_NAME or inside is None:
         return _FIXES_BY_NAME.get(name, "write another value")
-    return f"{name}: {inside:g}"
-
-
-_STEPS: Final = {"ge": 0, "gt": 1, "le": 0, "lt": -1}
+    return f"{name}: {inside}"
 
 
 def of_key(key: object, kind_of_key: str) -> str:

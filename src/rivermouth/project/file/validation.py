@@ -12,7 +12,7 @@ from rivermouth.decoding.declared.declared import INFER
 from rivermouth.errors import NotSupported, ProjectInvalid, RivermouthError, UnknownKey, UnknownKind
 from rivermouth.extend import find_kind, kind_names
 from rivermouth.names import did_you_mean
-from rivermouth.project.file import corrections, secret_keys
+from rivermouth.project.file import bounds, corrections, secret_keys
 from rivermouth.project.file.model_paths import KIND_FIELDS, model_at, resolved, scalars_at, value_at
 from rivermouth.project.file.suggestions import hint_for, is_future_key, kind_hint
 from rivermouth.project.file.yaml_source import Document, Path
@@ -216,10 +216,10 @@ class Validator:
             kind_of_key = "a whole number" if details[0]["type"].startswith("int") else "text"
             fix = corrections.of_key(key, kind_of_key)
             self._invalid(path, f"{path_text(path)}: the key is not {kind_of_key}", fix)
-        elif kind in _BOUNDS:
-            bounds = details[0].get("ctx", {})
-            fix = corrections.within_bounds(path, bounds)
-            self._invalid(path, f"{path_text(path)}: {_BOUNDS[kind].format(**bounds)}", fix)
+        elif kind in bounds.BOUNDS:
+            limits = details[0].get("ctx", {})
+            fix = corrections.within_bounds(path, limits)
+            self._invalid(path, f"{path_text(path)}: {bounds.beyond(kind, limits)}", fix)
         elif kind == "int_from_float":
             self._invalid(path, f"{path_text(path)}: expected a whole number, found a fraction", "write a whole number")
         else:
@@ -290,18 +290,6 @@ class Validator:
 
     def _at(self, path: Path) -> str | None:
         return f"{self._file}:{self._document.line(path)}" if self._file else None
-
-
-_BOUNDS: Final = {
-    "greater_than": "must be greater than {gt:g}",
-    "greater_than_equal": "must be at least {ge:g}",
-    "less_than": "must be less than {lt:g}",
-    "less_than_equal": "must be at most {le:g}",
-    "string_too_short": "the text is empty",
-    "string_too_long": "the text is longer than {max_length} characters",
-    "too_short": "the list is empty",
-    "finite_number": "must be a finite number",
-}
 
 
 def _stem(kind: str) -> str:

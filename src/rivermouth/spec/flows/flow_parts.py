@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from rivermouth.extend import find_kind
 from rivermouth.spec.kinds import Action
-from rivermouth.spec.values import ConfigModel, DurationS
+from rivermouth.spec.values import MOST_INT, MOST_LONG, ConfigModel, DurationS
 
 _WORD = re.compile(r"[A-Za-z0-9_]+")
 _TABLE = re.compile(r"^[A-Za-z0-9_{}-]+(\.[A-Za-z0-9_{}-]+){1,2}$")
@@ -63,10 +63,10 @@ class Trigger(ConfigModel):
     """
 
     every: DurationS = 10.0
-    max_offsets: int | None = Field(default=None, gt=0)
-    min_offsets: int | None = Field(default=None, gt=0)
+    max_offsets: int | None = Field(default=None, gt=0, le=MOST_LONG)
+    min_offsets: int | None = Field(default=None, gt=0, le=MOST_LONG)
     max_delay: DurationS | None = None
-    min_partitions: int | None = Field(default=None, gt=0)
+    min_partitions: int | None = Field(default=None, gt=0, le=MOST_INT)
 
     @model_validator(mode="after")
     def _delay_goes_with_minimum(self) -> Self:
