@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
 
 from rivermouth.cli.options import format_with
-from rivermouth.errors import ArgumentInvalid, RivermouthError, TopicNameEmpty, TopicNameInvalid
+from rivermouth.domain.ledger.ledger import first_entry
+from rivermouth.errors import ArgumentInvalid, LakeNotReadable, RivermouthError, TopicNameEmpty, TopicNameInvalid
+from rivermouth.ports.lake.lake_files import LocalFiles
+from rivermouth.project.commands.schema import ingest_project
+from rivermouth.project.commands.topic_flow import in_lake
 from rivermouth.project.file import yaml_source
 from rivermouth.project.file.dump import to_yaml
 from rivermouth.project.file.validation import validate_document
@@ -375,3 +382,58 @@ def test_the_table_has_one_row_a_key_unless_it_shall_not():
     project = ingest_spec("orders", lake="/lake", sink="append")
     assert ("sink", "append") in derived(project)
     assert "sink" not in to_yaml(project.spec)
+
+
+def carried(lake, topic, table, **arguments):
+    """As a first run leaves it: the table's log with its first ledger entry, the copy of that, and a kept schema."""
+    project = in_lake(ingest_spec(topic, lake=str(lake), table=table, **arguments), LocalFiles())
+    (flow,) = project.flows()
+    places = project.places(flow.name)
+    entry = first_entry(flow.name, {topic: {0: 0}}, {topic: None})
+    log = f"{places.table}/_delta_log/{0:020d}.json"
+    LocalFiles().write(log, json.dumps({"commitInfo": {"userMetadata": entry.to_json(), "operation": "CREATE TABLE"}}))
+    LocalFiles().write(places.ledger_file, json.dumps({"entry": entry.to_json(), "version": 0, "counts": None}))
+    LocalFiles().write(f"{places.schemas()}/1.json", "{}")
+    return flow.name
+
+
+@pytest.mark.parametrize("first", ["orders-eu", "orders.eu"])
+@pytest.mark.parametrize("form", [{"schema": "id bigint"}, {"format": "raw"}])
+def test_two_topics_whose_tables_are_called_alike_are_not_mixed(tmp_path, first, form):
+    table = f"{'bronze' if 'format' in form else 'silver'}.orders_eu"
+    assert carried(tmp_path, first, None, **form) == "orders_eu"
+    project, _ = ingest_project(first, lake=str(tmp_path), **form)
+    assert [each.name for each in project.flows()] == ["orders_eu"]
+
+    with pytest.raises(ArgumentInvalid) as caught:
+        ingest_project("orders_eu", lake=str(tmp_path), **form)
+
+    assert str(caught.value) == (
+        f"[ARGUMENT_INVALID] table: table {table} is there already, and holds topic {first}; nothing was run\n"
+        f"  hint: --table {table}_2"
+    )
+    project, _ = ingest_project("orders_eu", lake=str(tmp_path), table=f"{table}_2", **form)
+    assert [each.topics for each in project.flows()] == [("orders_eu",)]
+
+
+def test_two_topics_of_one_flow_name_have_kept_schemas_of_their_own(tmp_path):
+    """Their tables are called differently, or were named."""
+    long = "x" * 100
+    pairs = [("2024", "_2024", None), (f"{long}1", f"{long}2", None), ("orders-eu", "orders.eu", "silver.other")]
+    for number, (first, second, table) in enumerate(pairs):
+        lake = tmp_path / str(number)
+        name = carried(lake, first, None)
+        other = carried(lake, second, table)
+        assert re.fullmatch(re.escape(name[:91]) + "_[0-9a-f]{8}", other)
+        assert [carried(lake, first, None), carried(lake, second, table)] == [name, other]
+        # The same topic in another table is still the same flow.
+        assert carried(lake, first, "silver.again") == name
+
+
+def test_a_lake_that_only_spark_reads_is_left_to_spark():
+    class Closed(LocalFiles):
+        def names(self, folder):
+            raise LakeNotReadable(place=folder, detail="no")
+
+    project = ingest_spec("orders", lake="/lake")
+    assert in_lake(project, Closed()) is project

@@ -19,6 +19,7 @@ from rivermouth.ports.delta.delta_log import read_snapshot
 from rivermouth.ports.kafka.kafka_cluster import Kafka
 from rivermouth.ports.lake.lake_files import LocalFiles, is_local
 from rivermouth.ports.lake.lake_reader import LakeReader
+from rivermouth.project.commands.topic_flow import holds_other, in_lake
 from rivermouth.project.resolved.arguments import check, checked, kinds_of, known
 from rivermouth.project.resolved.known_tables import with_children
 from rivermouth.project.resolved.one_topic import IngestArguments, ingest_spec
@@ -81,24 +82,26 @@ def ingest_project(topic: str, **arguments: Any) -> tuple[ResolvedProject, str |
     what an earlier run made of the topic in this lake goes before that.
 
     Raises:
-        ArgumentInvalid: The topic's table is there, and its schema was not inferred.
+        ArgumentInvalid: The topic's table is there, and holds another topic, or its schema was not inferred.
         RivermouthError: What is wrong with the arguments, or keeps it from the topic or the lake.
 
     Guarantees:
         Reads only.
     """
     project = ingest_spec(topic, **arguments)
+    reader = LakeReader(project.spark_conf, timeout_s=READ_TIMEOUT_S)
+    project = in_lake(project, reader)
     (flow,) = project.flows()
     if not flow.infers:
         return project, None
     is_open = arguments.get("format") is None and arguments.get("schema") is None
-    reader, places = LakeReader(project.spark_conf, timeout_s=READ_TIMEOUT_S), project.places(flow.name)
+    places = project.places(flow.name)
     kept = kept_schemas.newest(flow, reader, places)
     if kept is not None:
         return project, f"schema version {kept.version}, inferred at {kept.kept_at}" if is_open else None
     raw = ingest_spec(topic, **{**arguments, "schema": None, "format": "raw", "update_schema": None})
-    if is_open and _is_raw(reader, raw):
-        return raw, "its table is there already, without an inferred schema"
+    if is_open and _is_raw(reader, raw) and not holds_other(raw, reader):
+        return in_lake(raw, reader), "its table is there already, without an inferred schema"
     if delta_table.exists(reader, places.table):
         detail = f"table {places.full_name} is there already, and its schema was not inferred"
         fix = 'the schema with which it was made: --schema "id bigint, at timestamp", or another table: --table'
@@ -113,13 +116,13 @@ def ingest_project(topic: str, **arguments: Any) -> tuple[ResolvedProject, str |
             if shape.sound_records and shape.sound_records >= MOSTLY * shape.records:
                 schema_of_seen(flow, seen, times=False)
         except (DocumentsTooWide, SchemaEmpty) as error:
-            return raw, str(error.facts["detail"])
+            return in_lake(raw, reader), str(error.facts["detail"])
     if shape.sound_records >= MOSTLY * shape.records:
         return project, "the schema is inferred"
     reason, first = min(shape.corrupt.items(), key=lambda each: (-each[1].count, each[0]))
     topic, partition, offset = first.example
     few = f"{shape.sound_records:,} of {shape.records:,} values are JSON objects"
-    return raw, f"{few}, and {topic}-{partition} offset {offset} is not ({reason})"
+    return in_lake(raw, reader), f"{few}, and {topic}-{partition} offset {offset} is not ({reason})"
 
 
 def _is_raw(reader: LakeReader, raw: ResolvedProject) -> bool:

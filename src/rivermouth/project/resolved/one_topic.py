@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,9 +101,9 @@ def ingest_spec(topic: str, **arguments: Any) -> ResolvedProject:
 
     The values are JSON (or ``format``) and the table is ``silver.<topic>``; without a schema it is inferred at the
     first run. With the format raw they stay bytes and the table is ``bronze.<topic>``. In the table's name,
-    characters that Spark would have to quote become ``_``. The flow has the table's short name. The table has one row
-    for each key, the newest, unless ``sink`` says otherwise. By default the run reads all that is there, maintains the
-    table, and stops.
+    characters that Spark would have to quote become ``_``. The flow has that name without the schema. The table has one
+    row for each key, the newest, unless ``sink`` says otherwise. By default the run reads all that is there, maintains
+    the table, and stops.
 
     Args:
         topic: Name of the topic.
@@ -133,7 +134,7 @@ def ingest_spec(topic: str, **arguments: Any) -> ResolvedProject:
     body = {
         "lake": given.lake,
         "kafka": {"bootstrap_servers": given.bootstrap_servers, "options": dict(given.kafka_options or {})},
-        "flows": {_flow_name(name_of_topic(topic)): _flow(given, told)},
+        "flows": {flow_names(topic)[0]: _flow(given, told)},
     }
     project = ResolvedProject.from_spec(_spec(body), base=given.base, environ=given.environ)
     switches = {name: getattr(given, name) for name in ("follow", "once", "streaming")}
@@ -321,9 +322,15 @@ def _follow(**switches: Switch) -> bool:
     return any(wanted.values())
 
 
-def _flow_name(name: str) -> str:
-    """``name`` as the name of a flow, which begins with a letter."""
-    return (name if name[0].isalpha() else f"topic_{name.lstrip('_')}")[:MAX_NAME_CHARACTERS]
+def flow_names(topic: str) -> tuple[str, str]:
+    """The name of the flow of a topic, and the one that it has where another topic's flow is called so.
+
+    A flow's name begins with a letter. The second one ends with a checksum of the topic.
+    """
+    name = name_of_topic(topic)
+    name = (name if name[0].isalpha() else f"topic_{name.lstrip('_')}")[:MAX_NAME_CHARACTERS]
+    checksum = f"_{zlib.crc32(topic.encode()):08x}"
+    return name, f"{name[: MAX_NAME_CHARACTERS - len(checksum)]}{checksum}"
 
 
 def _spec(body: dict[str, Any]) -> ProjectSpec:
