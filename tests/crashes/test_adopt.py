@@ -305,7 +305,9 @@ def test_a_checkpoint_that_cannot_be_read_is_told_by_what_keeps_it_from_that(sce
     assert refusal(scene, spark, notebook.checkpoint) == CANNOT_READ.format(notebook.checkpoint, detail)
     java = "org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem for scheme"
     elsewhere = "elsewhere://host/notebook"
-    assert refusal(scene, spark, elsewhere) == CANNOT_READ.format(elsewhere, f'it cannot be read: {java} "elsewhere"')
+    assert refusal(scene, spark, elsewhere) == CANNOT_READ.format(
+        elsewhere, f'cannot read {elsewhere}: {java} "elsewhere"'
+    )
 
 
 @pytest.mark.long
