@@ -342,3 +342,12 @@ def test_a_store_whose_connector_is_not_there(capsys, spark, here, broker, topic
         "  at: rivermouth.yml:2\n"
         "  hint: check the credentials in spark: conf, and that the store's connector is in spark.jars"
     )
+
+
+def test_a_store_without_tables_is_not_tried(here):
+    """One in which only archives are, or sources of flows."""
+    sink = "    sink: {type: files, format: json, path: 's3a://nobodys/files'}\n"
+    (here / "rivermouth.yml").write_text(PROJECT.format(servers="localhost:1", topic="orders") + sink)
+    project = Project.load("rivermouth.yml")
+    told = "no table is there; whether archives can be written and sources can be read: not tried"
+    assert (project.schemes, doctor._stores(tried(project))) == ({"s3a"}, told)
