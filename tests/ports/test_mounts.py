@@ -74,8 +74,14 @@ def test_links_in_a_circle_are_served_by_nobody(mounted, tmp_path):
     assert mounts.served_by(tmp_path / "one") is None
 
 
-def places_of(folder, places):
-    flow = {"topics": "t", "format": "text", "table": "bronze.t", **({"places": places} if places else {})}
+def places_of(folder, places, sink="append"):
+    flow = {
+        "topics": "t",
+        "format": "text",
+        "table": "bronze.t",
+        "sink": sink,
+        **({"places": places} if places else {}),
+    }
     spec = ProjectSpec(lake=str(folder / "lake"), kafka={"bootstrap_servers": "localhost:1"}, flows={"f": flow})
     return Project.from_spec(spec).places("f")
 
@@ -101,6 +107,12 @@ def test_this_machines_own_disk_is_one(tmp_path):
             "{base}/lake/_rivermouth/checkpoints/bronze.t",
             "hdfs://namenode:8020{base}/lake/_rivermouth/checkpoints/bronze.t",
         ),
+        (
+            "hdfs://namenode:8020",
+            {each: f"hdfs://namenode:8020/{each}" for each in PLACES},
+            "{base}/lake/files",
+            "hdfs://namenode:8020{base}/lake/files",
+        ),
         ("dbfs:/", {"table": "/dbfs/mnt/t"}, "/dbfs/mnt/t", "dbfs:/mnt/t"),
     ],
 )
@@ -108,7 +120,7 @@ def test_a_spark_that_looks_for_a_path_elsewhere_is_refused(default, places, pla
     elsewhere = session.for_flow(spark)
     elsewhere.conf.set("fs.defaultFS", default)
     with pytest.raises(PlaceAmbiguous) as error:
-        check_fenced(elsewhere, places_of(tmp_path, places))
+        check_fenced(elsewhere, places_of(tmp_path, places, {"type": "files", "format": "json", "path": "files"}))
     place, instead = place.format(base=tmp_path), instead.format(base=tmp_path)
     assert str(error.value) == (
         f"[PLACE_AMBIGUOUS] flow f: {place} is on this machine, and Spark would look for it on "

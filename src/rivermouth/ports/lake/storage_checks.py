@@ -98,12 +98,13 @@ def _leave(folder: str) -> str:
 
 
 def check_same_place(spark: SparkSession, places: FlowPlaces) -> None:
-    """Checks that the tables and the checkpoint lie where Python and this Spark both look for them.
+    """Checks that the tables, the checkpoint and the archive lie where Python and this Spark both look for them.
 
     Raises:
         PlaceAmbiguous: A place is on this machine, and this Spark would look for it elsewhere.
     """
-    check_place(spark, places.flow, places.table, places.dead_letter_table, places.checkpoint)
+    archive = (places.archive,) if places.archive else ()
+    check_place(spark, places.flow, places.table, places.dead_letter_table, places.checkpoint, *archive)
 
 
 def check_place(spark: SparkSession, flow: str, *places: str) -> None:
