@@ -12,6 +12,7 @@ from rivermouth.errors import EnvironmentMissing, FlowUnknown, KafkaClientUnable
 from rivermouth.project.api import Project
 from rivermouth.project.file.dump import to_yaml
 from rivermouth.project.file.reading import FILE_NAME
+from rivermouth.project.resolved.jobs import order_of
 from rivermouth.project.resolved.static_checks import validate_static
 from rivermouth.spec import Flow, KafkaCluster, ProjectSpec
 
@@ -239,6 +240,13 @@ def test_stores_that_no_table_is_in_are_known_to_spark_too(tmp_path, part):
     project = load(tmp_path, f"lake: ./lake\nflows:\n  a: {{{part}, {form}, table: x.a}}\n")
 
     assert project.schemes == {"s3a"}
+
+
+def test_a_trial_commits_no_offsets_to_the_group(tmp_path):
+    project = load(tmp_path, "lake: ./lake\nflows:\n  a: {topics: a, format: raw, table: x.a, group_id: g}\n")
+    found = [order_of(each, each.flow("a")).flow.group_id for each in (project, project.with_debug())]
+
+    assert found == ["g", None]
 
 
 def test_a_trial_never_writes_where_a_flow_does(tmp_path):
