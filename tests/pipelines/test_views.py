@@ -9,8 +9,10 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from rivermouth.domain.query.view_rules import changes_by_itself
 from rivermouth.errors import RivermouthError
 from rivermouth.pipelines.audit import audited
+from rivermouth.ports.internals.query_plans import ViewPlan
 
 VIEWS = """
 CREATE MATERIALIZED VIEW rows_of AS
@@ -492,8 +494,12 @@ def by_function():
 @dlt.expect_or_drop("past", "id < unix_timestamp()")
 def by_time():
     return spark.read.table("facts").select("id")
+
+@dlt.table
+def by_day():
+    return spark.read.table("facts").select("id").where("DATE '2026-01-01' < CAST('today' AS DATE)")
 """
-    lake, time = Lake(folder, 5), "an expectation depends on the time, the session or the user"
+    lake, time = Lake(folder, 5), "depends on the time, the session or the user"
     lake.insert("facts", 3)
     for text, add, reason in (
         (code, 1, "it was not computed yet"),
@@ -506,10 +512,44 @@ def by_time():
             folder, {"by_function": [(row["id"], row["amount"] + add) for row in lake.rows["facts"]]} if reason else {}
         )
         assert found["by_function"].reason == (reason or "no table that it reads has new rows")
-    assert (found["by_time"].refresh, found["by_time"].reason) == ("full", time)
+    assert (found["by_time"].refresh, found["by_time"].reason) == ("full", f"an expectation {time}")
+    assert (found["by_day"].refresh, found["by_day"].reason) == ("full", f"its query {time}")
     lake.insert("facts", 1)
     own = "1 new version of facts; its query calls a user's own function, whose code may have changed"
     assert folder.run()["by_function"].reason == own
+
+
+def test_a_word_for_a_day_or_a_moment_is_the_time(spark):
+    """Spark puts the day in its place when it optimises a query; the analysed query is the same at any time."""
+
+    def is_of_its_time(condition):
+        rows = "VALUES (DATE '2026-01-01', TIMESTAMP '2026-01-01 00:00:00', 'today') AS t(day, at, word)"
+        return bool(changes_by_itself(ViewPlan(spark.sql(f"SELECT * FROM {rows} WHERE {condition}")).tree))
+
+    words = {
+        "day = CAST('today' AS DATE)",
+        "day >= 'yesterday'",
+        "day = to_date(' Tomorrow ')",
+        "day = date('now')",
+        "day = CAST(concat('to', 'day') AS DATE)",
+        "day = CAST(nvl('today', 'x') AS DATE)",
+        "at < CAST('now' AS TIMESTAMP)",
+        "at < to_timestamp('today UTC')",
+        "CAST(at AS TIMESTAMP_NTZ) < CAST('TODAY' AS TIMESTAMP_NTZ)",
+        "day IN (SELECT CAST('today' AS DATE))",
+        "at < now()",
+    }
+    fixed = {
+        "day = DATE 'today'",  # the parser has put the day in its place, so the query is another one each day
+        "day = CAST('2026-01-01' AS DATE)",
+        "day > 'epoch'",
+        "at > CAST(' Epoch' AS TIMESTAMP)",
+        "day = to_date('01.01.2026', 'dd.MM.yyyy')",
+        "day = try_cast(word AS DATE)",
+        "word = 'today'",
+        "CAST(day AS STRING) <> CAST('now' AS STRING)",
+    }
+    assert {each for each in (*words, *fixed) if is_of_its_time(each)} == words
 
 
 @pytest.fixture

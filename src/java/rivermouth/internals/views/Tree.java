@@ -4,14 +4,18 @@ import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
 
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.InheritAnalysisRules;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.RuntimeReplaceable;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Deduplicate;
@@ -20,7 +24,11 @@ import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.Window;
+import org.apache.spark.sql.catalyst.util.DateTimeUtils;
 import org.apache.spark.sql.delta.files.TahoeLogFileIndex;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StringType;
 
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -28,6 +36,11 @@ import scala.jdk.javaapi.CollectionConverters;
 final class Tree {
     /** Columns that rows have besides the table's own when its changes are read. */
     private static final Set<String> OF_CHANGES = Set.of("_change_type", "_commit_version", "_commit_timestamp");
+
+    /** Among the functions of a node: it makes a date or a time of a word for one, which is another one each day. */
+    private static final String TIME_OF_TEXT = "CurrentTimeOfText";
+    private static final Set<DataType> OF_TIME =
+            Set.of(DataTypes.DateType, DataTypes.TimestampType, DataTypes.TimestampNTZType);
 
     private final Set<String> seenAsOfVersion;
     private int number;
@@ -50,13 +63,7 @@ final class Tree {
         Set<String> functions = new TreeSet<>();
         Set<String> unsure = new TreeSet<>();
         for (Expression each : CollectionConverters.asJava(plan.expressions())) {
-            each.foreach(part -> {
-                functions.add(part.getClass().getSimpleName().replace("$", ""));
-                if (isUnsure(part)) {
-                    unsure.add(part.prettyName());
-                }
-                return null;
-            });
+            look(each, functions, unsure);
         }
         told.put("functions", functions);
         told.put("unsure", unsure);
@@ -86,6 +93,47 @@ final class Tree {
         }
         told.put("subqueries", subqueries);
         return told;
+    }
+
+    /** Finds the functions of an expression, and those of what Spark puts in their place before it runs the query. */
+    private static void look(Expression expression, Set<String> functions, Set<String> unsure) {
+        expression.foreach(part -> {
+            functions.add(part.getClass().getSimpleName().replace("$", ""));
+            if (namesTime(part)) {
+                functions.add(TIME_OF_TEXT);
+            }
+            if (isUnsure(part)) {
+                unsure.add(part.prettyName());
+            } else if (part instanceof RuntimeReplaceable && !(part instanceof InheritAnalysisRules)) {
+                look(((RuntimeReplaceable) part).replacement(), functions, unsure);
+            }
+            return null;
+        });
+    }
+
+    /**
+     * Whether it makes a date or a time of a word such as {@code 'today'}.
+     *
+     * <p>Spark puts the value of the moment in its place when it optimises the query. The text of the word is the same
+     * in the analysed query at any time.
+     */
+    private static boolean namesTime(Expression part) {
+        if (!(part instanceof Cast) || !OF_TIME.contains(part.dataType())) {
+            return false;
+        }
+        Cast cast = (Cast) part;
+        if (!cast.child().foldable() || !(cast.child().dataType() instanceof StringType)) {
+            return false;
+        }
+        try {
+            Object text = cast.child().eval(null);
+            return text != null
+                    && DateTimeUtils.convertSpecialTimestamp(text.toString(), cast.zoneId()).isDefined()
+                    && !text.toString().strip().toLowerCase(Locale.ROOT).startsWith("epoch");
+        } catch (Exception error) {
+            // Spark puts another expression in its place first, so its text is not known.
+            return true;
+        }
     }
 
     /** What the rows of a node are grouped by, so that a row depends on those with its key alone; null if by nothing. */
@@ -138,12 +186,12 @@ final class Tree {
     private Map<String, Object> table(LogicalPlan plan, TahoeLogFileIndex index) {
         Set<String> columns = new HashSet<>();
         for (String each : index.snapshotAtAnalysis().metadata().schema().fieldNames()) {
-            columns.add(each.toLowerCase(java.util.Locale.ROOT));
+            columns.add(each.toLowerCase(Locale.ROOT));
         }
         // Filters are there where the folder of a partition is read.
         boolean plain = CollectionConverters.asJava(index.partitionFilters()).isEmpty();
         for (Attribute each : CollectionConverters.asJava(plan.output())) {
-            String name = each.name().toLowerCase(java.util.Locale.ROOT);
+            String name = each.name().toLowerCase(Locale.ROOT);
             plain &= columns.contains(name) && !OF_CHANGES.contains(name);
         }
         String path = DeltaLeaf.path(index);
