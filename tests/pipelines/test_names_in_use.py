@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 
 import pyarrow as pa
+import pytest
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
 from rivermouth.pipelines.graph import Declared
@@ -20,6 +21,8 @@ CREATE TEMPORARY VIEW picked AS SELECT id, day FROM STREAM LIVE.events WHERE id 
 CREATE STREAMING TABLE orders AS SELECT * FROM STREAM(picked);
 CREATE MATERIALIZED VIEW totals AS SELECT count(*) AS n FROM LIVE.orders;
 CREATE MATERIALIZED VIEW again AS SELECT n FROM totals;
+CREATE STREAMING TABLE `eu.orders` AS SELECT id FROM STREAM(picked);
+CREATE MATERIALIZED VIEW counted AS SELECT count(*) AS n FROM `eu.orders`;
 """
 OTHER = """
 USE CATALOG other;
@@ -47,6 +50,7 @@ def read():
     days = spark.read.table("other.gold.days").join(spark.table("gold.days"), "n")
     return days.crossJoin(spark.sql("SELECT count(*) AS kept FROM other.gold.kept")).select("day", "kept")
 """
+NAMES = ("silver.totals", "silver.again", "silver.counted", "gold.days", "default.read")
 
 
 def test_queries_find_what_their_file_has_chosen(folder):
@@ -57,9 +61,10 @@ def test_queries_find_what_their_file_has_chosen(folder):
     folder.feed("in/1.json", {"id": 1, "day": "a"}, {"id": 2, "day": "a"}, {"id": -1, "day": "b"})
     found = folder.run()
     assert {name: each.error and str(each.error) for name, each in found.items()} == dict.fromkeys(found)
-    assert {name: folder.rows(name) for name in ("silver.totals", "silver.again", "gold.days", "default.read")} == {
+    assert {name: folder.rows(name) for name in NAMES} == {
         "silver.totals": [(2,)],
         "silver.again": [(2,)],
+        "silver.counted": [(2,)],
         "gold.days": [(2,)],
         "default.read": [("a", 2)],
     }
@@ -70,6 +75,9 @@ def test_queries_find_what_their_file_has_chosen(folder):
         == [(1, "a"), (2, "a")]
     )
     assert rows(folder, "other.gold/days") == [("a", 2)]
+    # A name with a dot is quoted where it is shown; the flow that it has without a name is called as in its ledger.
+    assert "silver.`eu.orders`" in found
+    assert folder.plan()["silver.`eu.orders`"].flows[0].flow == "silver.eu.orders"
     folder.feed("in/2.json", {"id": 3, "day": "c"})
     assert set(folder.run(refresh=("events", "silver.orders", "other.gold.copies"))) >= {"other.gold.copies"}
     assert rows(folder, "other.gold/copies") == [(1, "a"), (2, "a"), (3, "c")]
@@ -96,8 +104,24 @@ def test_names_in_a_schema_and_a_catalog_that_are_used():
     assert str(names.resolve("t", Use("other"))) == str(names.resolve("t", Use("main"))) == "default.t"
     assert str(Names("default").resolve("t", use)) == str(Names("default").resolve("x.gold.t")) == "gold.t"
     assert names.resolve("a.b.c.d", use) is None
-    shown = TableName("other.gold", "t")
-    assert names.resolve(names.shown(shown)) == shown
+
+
+@pytest.mark.parametrize("names", [Names("default"), Names("default", "main")])
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        (TableName("default", "t"), "t"),
+        (TableName("default", "my table"), "my table"),
+        (TableName("default", "eu.orders"), "`eu.orders`"),
+        (TableName("silver", "eu.orders"), "silver.`eu.orders`"),
+        (TableName("default", "a`b"), "`a``b`"),
+        (TableName("other.gold", "t"), ""),
+    ],
+)
+def test_the_text_of_a_name_means_that_name(names, name, shown):
+    text = names.shown(name)
+    assert names.resolve(text) == name
+    assert shown in ("", text)
 
 
 def test_views_and_live_in_a_schema_that_is_used():

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from rivermouth.errors import DatasetDefinedTwice, DefinitionInvalid, FlowDefinedTwice, TargetUnknown
 from rivermouth.names import did_you_mean
-from rivermouth.pipelines.names import Names, TableName, Use, is_live
+from rivermouth.pipelines.names import Names, TableName, Use, is_live, unquoted
 from rivermouth.pipelines.spec import (
     VIEWS,
     AutoCdc,
@@ -219,7 +219,7 @@ def declared(definitions: Definitions, names: Names) -> Declared:
     for name, each in datasets.items():
         if each.query is not None:
             kind: Any = {"materialized_view": "refresh"}.get(each.kind, "view" if each.kind in VIEWS else "append")
-            flows[name].append(FlowNode(names.shown(name), kind, each.query, each.at))
+            flows[name].append(FlowNode(unquoted(names.shown(name)), kind, each.query, each.at))
     for flow in definitions.flows:
         target = _target(flow, names, datasets, sinks)
         query = _with_conf(flow.query, datasets[target].flow_conf if target in datasets else {})

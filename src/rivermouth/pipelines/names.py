@@ -86,13 +86,25 @@ class Names:
         return self.of_parts(parts), self.of_parts(parts[1:] if is_live(parts) else parts, use)
 
     def shown(self, name: TableName) -> str:
-        """The shortest text that means ``name`` in this pipeline."""
-        return name.table if name.schema == self.schema.lower() else str(name)
+        """The shortest text that means ``name`` in this pipeline; parts with dots, and the like, are in backquotes."""
+        parts = (name.table,) if name.schema == self.schema.lower() else (name.schema, name.table)
+        text = ".".join(parts)
+        return text if self.resolve(text) == name else ".".join(map(_quoted, parts))
 
 
 def is_live(parts: tuple[str, ...]) -> bool:
     """Whether a name is ``LIVE.x``."""
     return len(parts) == 2 and parts[0].lower() == _LIVE  # noqa: PLR2004 - LIVE and a name
+
+
+def _quoted(part: str) -> str:
+    return part if parted(part) == (part,) else f"`{part.replace('`', '``')}`"
+
+
+def unquoted(text: str) -> str:
+    """A name without backquotes: so flows are called that a dataset has without a name, and folders of its state."""
+    parts = parted(text)
+    return text if parts is None else ".".join(parts)
 
 
 def parted(text: str) -> tuple[str, ...] | None:

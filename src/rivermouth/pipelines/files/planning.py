@@ -16,6 +16,7 @@ from rivermouth.pipelines.files.known_options import FIXED, TYPED
 from rivermouth.pipelines.files.paths import resolved, written
 from rivermouth.pipelines.files.plan import Plan
 from rivermouth.pipelines.files.rows import csv_rows, json_rows
+from rivermouth.pipelines.names import unquoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -76,7 +77,7 @@ class FileSite:
 
     def of(self, dataset: str = "query", at: SourceLine | None = None, flow: str = "") -> FileSite:
         """Of the place of all sources: where one belongs that the query of a dataset reads, or of one of its flows."""
-        folder = f"{self.state_folder}/{dataset.replace('/', '_')}"
+        folder = f"{self.state_folder}/{unquoted(dataset).replace('/', '_')}"
         return replace(self, state_folder=folder, dataset=dataset, at=at, flow=flow)
 
 
@@ -291,7 +292,7 @@ class Planner:
         """Where the schema of these files is kept, and of no others that this run reads."""
         site, own = self.site, self.options.schema_location
         if own is None or site.in_test:
-            flow = "" if site.flow == site.dataset else site.flow
+            flow = "" if site.flow == unquoted(site.dataset) else site.flow
             return default_place(self.spark, site.state_folder, self._files, flow, writes=site.writes)
         folder = site.written(own, site.place)
         if (other := site.schemas.other(folder, self._files)) is not None:
