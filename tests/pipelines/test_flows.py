@@ -3,10 +3,12 @@
 import json
 import threading
 import time
+from itertools import pairwise
 
 import pytest
 from tests.pipelines.conftest import kept_functions
 
+from rivermouth.engine.query.query_events import ViewDecided
 from rivermouth.pipelines import commands
 from rivermouth.pipelines.running import event_log
 from rivermouth.project.commands.managed_session import RunHooks
@@ -125,8 +127,8 @@ def test_a_pipeline_that_goes_on_takes_rows_as_they_come_until_it_is_stopped(fol
         "def total():\n    return spark.read.table('numbers').selectExpr('sum(id) AS total')\n",
     )
     folder.feed("in/1.json", {"id": 1})
-    hooks, outcomes = RunHooks(), []
-    options = commands.UpdateOptions(follow=True)
+    hooks, outcomes, events = RunHooks(), [], []
+    options = commands.UpdateOptions(follow=True, listener=events.append)
     work = threading.Thread(target=lambda: outcomes.extend(commands.run(folder.pipeline(), options, hooks)))
     work.start()
     _until(lambda: folder.has("default.total") and folder.rows("default.total") == [(1,)], work)
@@ -140,6 +142,10 @@ def test_a_pipeline_that_goes_on_takes_rows_as_they_come_until_it_is_stopped(fol
     assert not work.is_alive()
     assert [(each.dataset, each.result) for each in outcomes] == [("numbers", "completed"), ("total", "completed")]
     assert outcomes[0].counts.written == 2
+    # The view looks at its table each second; that nothing is new is told once.
+    told = [each for each in events if isinstance(each, ViewDecided)]
+    assert [each.refresh for each in told if each.refresh != "nothing"] == ["full", "full"]
+    assert not [pair for pair in pairwise(told) if pair[0] == pair[1]]
 
 
 def _until(condition, work):

@@ -8,8 +8,9 @@ from rivermouth.domain.query.query_entry import QueryCounts, QueryEntry, fingerp
 from rivermouth.domain.query.refresh_decision import SourceChange, ViewState, decide, policy_refused
 from rivermouth.domain.query.view_rules import never_by_increments, way_of
 from rivermouth.domain.query.view_tree import Key, PlanNode, TableRead
-from rivermouth.engine.query.query_events import ViewDecided
+from rivermouth.engine.query.query_events import Note, ViewDecided
 from rivermouth.pipelines.running.event_log import _described
+from rivermouth.pipelines.running.update import NewDecisions
 
 
 def numbered(node, start=0):
@@ -90,6 +91,11 @@ CASES = {
     ),
     "time": (
         node("Project", A, functions=frozenset(["CurrentTimestamp"])),
+        ["a"],
+        "its query depends on the time, the session or the user",
+    ),
+    "a word for a day": (
+        node("Filter", A, functions=frozenset(["Cast", "CurrentTimeOfText"])),
         ["a"],
         "its query depends on the time, the session or the user",
     ),
@@ -219,3 +225,14 @@ def test_the_event_log_says_how_a_view_is_refreshed_where_databricks_does():
         (event,) = _described(ViewDecided("totals", "totals", refresh, "a reason"), counted=False)
         (chosen,) = event.details["planning_information"]["technique_information"]
         assert chosen == {"maintenance_type": f"MAINTENANCE_TYPE_{kind}", "is_chosen": True, "is_applicable": True}
+
+
+def test_a_decision_to_leave_a_view_as_it_is_is_told_once():
+    told = []
+    hear = NewDecisions(told.append)
+    nothing, other = (ViewDecided("v", "v", "nothing", reason) for reason in ("no new rows", "another reason"))
+    append = ViewDecided("v", "v", "append", "1 new version of a")
+    full, note = ViewDecided("v", "v", "full", "it depends on the time"), Note("v", "v", "a sentence")
+    for event in (nothing, nothing, note, nothing, other, append, append, nothing, nothing, full, full):
+        hear(event)
+    assert told == [nothing, note, other, append, append, nothing, full, full]

@@ -22,6 +22,7 @@ from rivermouth.engine.query.query_events import (
     QueryEvent,
     QueryWorks,
     SinkWritten,
+    ViewDecided,
 )
 from rivermouth.errors import RivermouthError
 from rivermouth.pipelines.running.flow_retries import LONGEST_WAIT_S, interval, may_pass, retries, typed, wait_s
@@ -67,15 +68,38 @@ class DatasetOutcome:
     refresh: str = ""
 
 
+class NewDecisions:
+    """Hands the events of a flow that goes on to a listener, each decision to leave its view as it is once.
+
+    Such a decision comes at each look at the tables of the view. It is told again when another one was between.
+
+    Args:
+        tell: The listener.
+    """
+
+    def __init__(self, tell: QueryListener) -> None:
+        self._tell = tell
+        self._last: ViewDecided | None = None
+
+    def __call__(self, event: QueryEvent) -> None:
+        """Hears an event."""
+        if isinstance(event, ViewDecided):
+            last, self._last = self._last, event
+            if event.refresh == "nothing" and event == last:
+                return
+        self._tell(event)
+
+
 class _Try:
     """One try of a flow: hands its events on, and knows which batches were written when it fails.
 
     Args:
         update: The update that the flow belongs to.
+        tell: Gets the events.
     """
 
-    def __init__(self, update: Update) -> None:
-        self._tell = update.emit
+    def __init__(self, update: Update, tell: QueryListener) -> None:
+        self._tell = tell
         self._began = time.monotonic()
         self.counts = NO_COUNTS
         self.has_written = False
@@ -196,9 +220,9 @@ class Update:
         interval_s, error = interval(self.loaded, flow), None
         once = flow.once or flow.kind in ("refresh", "auto_cdc_from_snapshot")
         self.emit(FlowStarted(shown, flow.name))
-        is_registered = False
+        is_registered, tell = False, NewDecisions(self.emit)
         while not self.stopping.is_set():
-            error, tried = None, _Try(self)
+            error, tried = None, _Try(self, tell)
             try:
                 if not is_registered:
                     register_dataset(self.loaded, node)
@@ -269,7 +293,7 @@ class Update:
         """
         before, failures, most = NO_COUNTS, 0, retries(self.loaded, flow)
         while True:
-            tried = _Try(self)
+            tried = _Try(self, self.emit)
             try:
                 register_dataset(self.loaded, node)
                 done = refresh_node(self.loaded, node, flow, tried.hooks)
