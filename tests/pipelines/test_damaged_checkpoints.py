@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -232,3 +233,25 @@ def test_files_are_counted_in_compact_lists_and_behind_them(tmp_path):
     assert checkpoint.lacks_files(11, 12) == "a list of source files has an unknown form"
     (sources / "9.compact").write_text("v1\n{no")
     assert checkpoint.lacks_files(12, 13) == "a list of source files has an unknown form"
+
+
+def test_the_mark_says_with_which_streams_a_query_goes_on(tmp_path):
+    """That of an earlier version has no streams."""
+    checkpoint = QueryCheckpoint(LocalFiles(), str(tmp_path))
+    mark = tmp_path / "rivermouth.json"
+    checkpoint.seed(("{}", '{"a":{"0":1}}', '{"b":{"0":1}}'), [])
+    mark.write_text(json.dumps({"flow": "p/f", "follows": "x", "repeats": None, "sources": "s"}))
+    found = checkpoint.inspect()
+    assert (found.owner, found.follows, found.sources, found.streams) == ("p/f", "x", "s", ())
+    checkpoint.keep_streams("p/f", found, ("kafka a", "kafka b"))
+    kept = checkpoint.inspect()
+    assert kept == replace(found, streams=("kafka a", "kafka b"))
+    written = mark.stat().st_mtime_ns
+    checkpoint.keep_streams("p/f", kept, kept.streams)
+    assert mark.stat().st_mtime_ns == written
+    planned = replace(kept, planned=0, committed=-1)
+    assert not planned.plans_of_others("s", kept.streams)
+    assert planned.plans_of_others("t", kept.streams)
+    assert planned.plans_of_others("s", kept.streams[::-1])
+    assert not kept.plans_of_others("t", kept.streams[::-1])
+    assert not replace(planned, sources=None, streams=()).plans_of_others("t", kept.streams)

@@ -8,7 +8,7 @@ import pytest
 
 from rivermouth.domain.query.kafka_size import kafka_size
 from rivermouth.domain.query.ledger_rules import broken_rules
-from rivermouth.domain.query.query_entry import QueryCounts, QueryEntry
+from rivermouth.domain.query.query_entry import QueryCounts, QueryEntry, streams_moved
 from rivermouth.engine.query.query_batch import check_counts
 from rivermouth.errors import QueryCountsDisagree
 
@@ -91,3 +91,29 @@ KAFKA = '{"t": {"0": 5, "1": 7}}'
 )
 def test_how_many_records_of_kafka_a_batch_reads(before, offsets, size):
     assert kafka_size(("{}", *before) if before else (), ("{}", *offsets)) == size
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "moved"),
+    [
+        ((), ("kafka a",), False),
+        (("kafka a", "kafka b"), ("kafka a", "kafka b"), False),
+        (("kafka a", "kafka b"), ("kafka b", "kafka a"), True),
+        (("kafka a", "kafka b"), ("kafka a", "kafka c"), False),
+        (("kafka a", "kafka b"), ("kafka c", "kafka a"), True),
+        (("kafka a",), ("kafka a", "kafka b"), True),
+        (("kafka a", "kafka b"), ("kafka a",), True),
+        (("kafka a",), (), True),
+        # Earlier versions kept the topics of no stream.
+        (("kafka", "kafka"), ("kafka a", "kafka b"), False),
+        (("kafka", "text /in"), ("kafka a", "text /in"), False),
+        (("kafka", "text /in"), ("text /in", "kafka a"), True),
+        (("kafka", "rate"), ("rate", "kafka a"), True),
+        (("kafka",), ("rate",), False),
+    ],
+)
+def test_streams_with_other_numbers_are_known(before, now, moved):
+    entry = replace(FIRST, streams=before)
+    assert QueryEntry.from_json(entry.to_json(), table="t", version=1).streams_moved(now) == moved
+    assert streams_moved(before, now) == moved
+    assert not replace(entry, offsets=()).streams_moved(now)

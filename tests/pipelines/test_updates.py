@@ -1,14 +1,18 @@
 """What updates of a pipeline make of its tables: once each row, whatever is lost, restarted or asked for."""
 
 import json
+import re
 import shutil
+from functools import reduce
 
 import pytest
 from pyspark import SparkContext
+from pyspark.sql import DataFrame
 from tests.pipelines.conftest import kept_functions, refusal
 
 from rivermouth.engine.query import query_events as ev
 from rivermouth.errors import RivermouthError
+from rivermouth.ports.internals.query_plans import streams_of
 from rivermouth.side_tables.source_files import SourceFiles
 
 PYTHON = """
@@ -405,6 +409,81 @@ def test_streams_of_a_query_that_change_their_places_are_refused(folder):
     define("three", "one")
     assert folder.run(full_refresh=("t",))["t"].error is None
     assert folder.rows("default.t") == [(0,), (2,)]
+
+
+INTO_SINKS = """
+from pyspark import pipelines as dp
+
+def rows(*folders):
+    first, second = (spark.readStream.schema("id bigint").json(each) for each in folders)
+    return first.unionByName(second)
+
+@dp.foreach_batch_sink(name="collected")
+def collect(frame, batch_id):
+    with open("collected.txt", "a") as file:
+        file.writelines(f"{row.id} " for row in frame.collect())
+
+dp.create_sink("archive", "json", {"path": "archive"})
+
+@dp.append_flow(target="archive")
+def archived():
+    return rows("one", "two")
+
+@dp.append_flow(target="collected")
+def kept():
+    return rows("one", "two")
+"""
+
+
+def test_streams_into_sinks_that_change_their_places_are_refused(folder, monkeypatch):
+    """By the ledger of the sink, and for one without a ledger by the mark on the checkpoint."""
+    monkeypatch.chdir(folder.folder)
+    folder.write("src/a.py", INTO_SINKS)
+    for number, place in enumerate(("one", "two")):
+        folder.feed(f"{place}/1.json", {"id": number})
+    assert {each.error for each in folder.run().values()} == {None}
+    folder.write("src/a.py", INTO_SINKS.replace('"one", "two"', '"two", "one"'))
+    stream = f"json {folder.folder}/"
+    text = (
+        "[SINK_STREAMS_MOVED] flow {} into sink {}: its query read the streams "
+        f"{stream}one; {stream}two, and it reads {stream}two; {stream}one; Spark finds what each of them has read by "
+        "its number, so the flow was not started\n"
+        "  at: src/a.py:{}\n"
+        "  hint: write the streams in their former order, or send all rows again: rivermouth run --reset-checkpoint {}"
+    )
+    texts = {
+        "archive": text.format("archived", "archive", 15, "archive"),
+        "collected": text.format("kept", "collected", 19, "collected"),
+    }
+    planned = refusal(folder.plan)
+    assert {name: str(each.error) for name, each in folder.run().items()} == texts
+    assert planned in texts.values()
+    again = folder.run(reset_checkpoint=("archive", "collected"))
+    assert {name: (each.error, each.counts.written) for name, each in again.items()} == dict.fromkeys(texts, (None, 2))
+    assert sorted((folder.folder / "collected.txt").read_text().split()) == ["0", "0", "1", "1"]
+
+
+def test_streams_are_told_apart_by_what_names_their_sources(spark):
+    def kafka(servers="one:9092", **options):
+        reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers)
+        return reader.options(**options).load().selectExpr("CAST(value AS STRING) AS value")
+
+    def streams(*frames):
+        return streams_of(reduce(DataFrame.unionByName, frames))
+
+    rate = spark.readStream.format("rate").load().selectExpr("CAST(value AS STRING) AS value")
+    assert streams(kafka(subscribe="a,b"), kafka(subscribePattern="c.*"), kafka(assign='{"d":[0]}'), rate) == (
+        "kafka a,b",
+        "kafka c.*",
+        'kafka {"d":[0]}',
+        "rate",
+    )
+    # Topics of one name in two clusters; no address is shown.
+    here, there = kafka(subscribe="a"), kafka("two:9092", subscribe="a")
+    one, two = streams(here, there)
+    assert streams(there, here) == (two, one) != (one, two)
+    assert re.fullmatch(r"kafka a #[0-9a-f]{8};kafka a #[0-9a-f]{8}", f"{one};{two}")
+    assert streams(here, kafka(subscribe="b")) == ("kafka a", "kafka b")
 
 
 def test_a_query_without_its_state_and_another_query_are_not_started(seen):

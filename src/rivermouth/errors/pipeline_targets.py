@@ -92,6 +92,17 @@ class SinkPositionLost(RivermouthError):
     hint = "restore the checkpoint, or send all rows again: rivermouth run --reset-checkpoint {sink!q}"
 
 
+class SinkStreamsMoved(RivermouthError):
+    """A query into a sink has its streams in another order than before, or more or fewer of them."""
+
+    code = "SINK_STREAMS_MOVED"
+    what = (
+        "flow {flow} into sink {sink}: its query read the streams {before}, and it reads {now}; Spark finds what each "
+        "of them has read by its number, so the flow was not started"
+    )
+    hint = "write the streams in their former order, or send all rows again: rivermouth run --reset-checkpoint {sink!q}"
+
+
 class SinkColumnsInvalid(RivermouthError):
     """A query into a sink does not have the columns that the sink needs."""
 

@@ -190,11 +190,7 @@ class QueryEntry:
 
         A stream in the place of another one can go on, for example in another folder.
         """
-        if not self.streams or not self.offsets:
-            return False
-        if len(self.streams) != len(streams):
-            return True
-        return any(mine != now and mine in streams for mine, now in zip(self.streams, streams, strict=True))
+        return bool(self.offsets) and streams_moved(self.streams, streams)
 
     def with_files(self, count: int) -> QueryEntry:
         """The same entry for a batch that reads ``count`` files."""
@@ -238,6 +234,25 @@ class QueryEntry:
             return cls(**body)
         except (TypeError, ValueError) as error:
             raise LedgerUnreadable(table=table, version=version, detail=str(error)) from None
+
+
+def streams_moved(before: tuple[str, ...], now: tuple[str, ...]) -> bool:
+    """Whether streams have other numbers than before, or there are more or fewer of them.
+
+    Args:
+        before: The format of each, and what names its source. Earlier versions kept the format alone of a source other
+            than files, which is any source of that format. Empty where nothing is known.
+        now: The same of the query as it is.
+    """
+    if not before or len(before) != len(now):
+        return bool(before)
+    pairs = zip(before, now, strict=True)
+    return any(not _may_be(one, other) and any(_may_be(one, each) for each in now) for one, other in pairs)
+
+
+def _may_be(before: str, now: str) -> bool:
+    """Whether a stream may be the one of before."""
+    return before in (now, now.partition(" ")[0])
 
 
 def replay_text(dataset: str, number: int, **counts: int) -> str:

@@ -104,7 +104,14 @@ def _of_checkpoint(context: QueryContext) -> QueryEntry:
     if found.state != "usable" or found.committed < 0:
         return none
     offsets = context.checkpoint.offsets(found.committed)
-    return QueryEntry(context.flow, number=-1, query_id=found.query_id, batch_id=found.committed, offsets=offsets)
+    return QueryEntry(
+        context.flow,
+        number=-1,
+        query_id=found.query_id,
+        batch_id=found.committed,
+        offsets=offsets,
+        streams=found.streams,
+    )
 
 
 @contextmanager

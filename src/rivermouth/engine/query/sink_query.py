@@ -11,7 +11,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from rivermouth.domain.query.failure_texts import cause
-from rivermouth.domain.query.query_entry import QueryCounts
+from rivermouth.domain.query.query_entry import QueryCounts, streams_moved
 from rivermouth.engine.flow.query_end import Stopping, until_ended
 from rivermouth.engine.query import counted_view
 from rivermouth.engine.query.counted_view import CountedView, with_views
@@ -32,12 +32,13 @@ from rivermouth.errors import (
     QueryFailed,
     RivermouthError,
     SinkPositionLost,
+    SinkStreamsMoved,
     SourceChangedRows,
     first_line,
 )
 from rivermouth.ports.internals import gateway
 from rivermouth.ports.internals.observed import ObservedStream
-from rivermouth.ports.internals.query_plans import settings_to_start
+from rivermouth.ports.internals.query_plans import settings_to_start, streams_of
 from rivermouth.ports.lake.query_checkpoint import QueryCheckpoint
 from rivermouth.rows.columns.aggregates import Aggregate
 
@@ -97,12 +98,13 @@ def run_sink_query(
         QueryFailed: For a reason of Spark's, or of the function.
         CheckpointOfAnotherFlow: Another flow left its mark there.
         SinkPositionLost: The checkpoint cannot be read.
+        SinkStreamsMoved: A stream of the query has another number than before, or there are more or fewer of them.
 
     Guarantees:
         Each batch reaches the sink at least once, with the same number; in real-time mode the rows since the last
         offsets that Spark wrote come again after a crash, with any number.
     """
-    _claim(context, sources_of(frame))
+    _claim(context, sources_of(frame), streams_of(frame))
     counted_view.reset(views)
     if writer.function is None and not writer.real_time:
         frame = counted(frame)
@@ -212,7 +214,7 @@ def _failure(error: Exception, called: _Called | None, context: QueryContext) ->
     return QueryFailed(flow=context.flow, error=kind, detail=detail)
 
 
-def _claim(context: QueryContext, sources: str) -> None:
+def _claim(context: QueryContext, sources: str, streams: tuple[str, ...]) -> None:
     if not isinstance(context.checkpoint, QueryCheckpoint):
         return
     found = context.checkpoint.inspect()
@@ -220,11 +222,30 @@ def _claim(context: QueryContext, sources: str) -> None:
         raise CheckpointOfAnotherFlow(flow=context.flow, checkpoint=context.places.checkpoint, owner=found.owner)
     if found.state == "damaged":
         raise _position_lost(context, found.detail)
-    if found.plans_of_others(sources):
+    if found.committed >= 0:
+        check_streams(context, found.streams, streams)
+        context.checkpoint.keep_streams(context.owner, found, streams)
+        return
+    if found.plans_of_others(sources, streams):
         aside = context.checkpoint.set_aside()
         context.emit(CheckpointMade(context.dataset, context.flow, SOURCES_CHANGED, aside))
-    if found.owner is None or found.committed < 0:
-        context.checkpoint.claim(context.owner, sources=sources)
+    context.checkpoint.claim(context.owner, sources=sources, streams=streams)
+
+
+def check_streams(context: QueryContext, before: tuple[str, ...], streams: tuple[str, ...]) -> None:
+    """Checks that a query into a sink can go on with its streams.
+
+    Args:
+        context: The flow.
+        before: What its streams were when the sink was given the newest batch; empty where that is not known.
+        streams: What they are.
+
+    Raises:
+        SinkStreamsMoved: One has another number than before, or there are more or fewer of them.
+    """
+    if streams_moved(before, streams):
+        told = {"before": "; ".join(before), "now": "; ".join(streams) or "none"}
+        raise SinkStreamsMoved(flow=context.flow, sink=context.dataset, **told)
 
 
 def _position_lost(context: QueryContext, detail: str) -> SinkPositionLost:

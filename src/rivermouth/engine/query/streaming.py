@@ -235,15 +235,16 @@ def prepare(frame: DataFrame, run: QueryRun) -> None:
         sources = sources_of(frame)
         if entry.kind in ("cleared", "reset"):  # its command may have ended before it did
             context.source_files.forget(frame.sparkSession, context.flow, entry.number)
-        if found.plans_of_others(sources):
+        if found.plans_of_others(sources, run.streams):
             context.source_files.forget(frame.sparkSession, context.flow)
             _set_aside(context.checkpoint, context, found.state, SOURCES_CHANGED)
         elif found.state != "none" and not found.is_before_first:
             _set_aside(context.checkpoint, context, found.state, found.detail or "the table has no batch of it")
-        context.checkpoint.claim(context.owner, sources=sources)
+        context.checkpoint.claim(context.owner, sources=sources, streams=run.streams)
         return
     if found.state == "usable" and found.goes_on_after(entry.query_id, entry.batch_id, entry.attempt):
         run.repeats = found.repeats if found.follows == entry.attempt else None
+        context.checkpoint.keep_streams(context.owner, found, run.streams)
         return
     reason = {"none": "there is none", "damaged": found.detail}.get(
         found.state, "it is not at the table's newest batch"
@@ -252,7 +253,7 @@ def prepare(frame: DataFrame, run: QueryRun) -> None:
         raise _state_lost(run, reason)
     aside = context.checkpoint.set_aside() if found.state == "damaged" else None
     run.repeats = _seed(frame.sparkSession, context.checkpoint, run)
-    context.checkpoint.claim(context.owner, entry.attempt, run.repeats)
+    context.checkpoint.claim(context.owner, entry.attempt, run.repeats, streams=run.streams)
     context.emit(CheckpointMade(context.dataset, context.flow, reason, aside))
 
 
@@ -298,7 +299,8 @@ def _mended(spark: SparkSession, run: QueryRun, error: QueryFailed) -> bool:
     aside, run.failure = checkpoint.set_aside(), None
     if entry.offsets:
         run.repeats = _seed(spark, checkpoint, run)
-    checkpoint.claim(context.owner, entry.attempt if entry.offsets else None, run.repeats)
+    follows = entry.attempt if entry.offsets else None
+    checkpoint.claim(context.owner, follows, run.repeats, streams=run.streams)
     context.emit(CheckpointMade(context.dataset, context.flow, damage, aside))
     return True
 

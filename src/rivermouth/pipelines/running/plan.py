@@ -24,6 +24,7 @@ from rivermouth.pipelines.running.flows.flow_runs import (
     fingerprint_of,
     own_position,
 )
+from rivermouth.pipelines.running.flows.sinks import check_streams_of_mark
 from rivermouth.pipelines.running.flows.snapshots import has_run
 from rivermouth.pipelines.running.flows.static_tables import static_tables
 from rivermouth.pipelines.running.flows.views import view_of
@@ -128,7 +129,7 @@ def plan(loaded: Loaded, selection: Selection) -> list[PlannedDataset]:
         TableSchemaChanged: A query brings columns that its table cannot take.
         TableOfFlow: A flow of a project file wrote a table that the update would write.
         CdcOrderLost: The order of the changes is lost whose rows a table has.
-        FlowKindChanged, StreamsMoved: A query cannot go on where its entry is.
+        FlowKindChanged, StreamsMoved, SinkStreamsMoved: A query cannot go on where its entry is.
         TableRestored: A table was taken back to an older version.
     """
     graph, name = loaded.graph, loaded.pipeline.name
@@ -279,6 +280,8 @@ def _joined(loaded: Loaded, evaluated: Evaluated) -> str:
 def _into_sink(loaded: Loaded, node: Node, flow: FlowNode) -> PlannedFlow:
     evaluated = evaluated_flow(loaded, node, flow)
     frame = evaluated.frame
+    with loaded.workspace.errors(flow.at, flow.name):
+        check_streams_of_mark(loaded, node, flow, frame)
     state = query_state.texts(state_operators(frame), sink_output_mode(flow, frame))
     reason = "what is new since its checkpoint, at least once"
     if is_archive(node):

@@ -65,7 +65,7 @@ def constants_of(frame: DataFrame) -> str:
 
 
 def streams_of(frame: DataFrame) -> tuple[str, ...]:
-    """The streams of a query in the order by which Spark numbers them: of each its format, and its path."""
+    """The streams of a query in the order by which Spark numbers them: of each its format, and its path or topics."""
     return tuple(java_class(frame.sparkSession, _PLAN_TEXT).streams(java_frame(frame)))
 
 

@@ -10,8 +10,10 @@ import json
 import re
 import time
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
+
+from rivermouth.domain.query.query_entry import streams_moved
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,6 +42,7 @@ class FoundCheckpoint:
         follows: The attempt of the ledger entry from which the checkpoint was made; None of one that Spark began.
         repeats: The batch that brings the rows of that entry again, for its dead letters; None where none does.
         sources: What its query read when it was begun; None where that is not known.
+        streams: What each of the streams was with which its query goes on; empty where that is not known.
     """
 
     state: Literal["none", "usable", "damaged"]
@@ -51,15 +54,17 @@ class FoundCheckpoint:
     follows: str | None = None
     repeats: int | None = None
     sources: str | None = None
+    streams: tuple[str, ...] = ()
 
     @property
     def is_before_first(self) -> bool:
         """Whether its query has no batch yet; the first one may be planned."""
         return self.state == "usable" and self.planned <= 0 and self.committed < 0
 
-    def plans_of_others(self, sources: str) -> bool:
-        """Whether its first batch is planned, of other sources than these."""
-        return self.is_before_first and self.planned == 0 and self.sources not in (None, sources)
+    def plans_of_others(self, sources: str, streams: tuple[str, ...]) -> bool:
+        """Whether its first batch is planned, of other sources than these, or in another order."""
+        is_other = self.sources not in (None, sources) or streams_moved(self.streams, streams)
+        return is_other and self.is_before_first and self.planned == 0
 
     def batch_of(self, batch_id: int, attempt: str) -> int:
         """The number that the batch of a ledger entry has here."""
@@ -87,23 +92,24 @@ class QueryCheckpoint:
     def inspect(self) -> FoundCheckpoint:
         """What lies there."""
         there = self._files.names(self.location)
-        owner, follows, repeats, sources = self._owner() if _OWNER_FILE in there else (None, None, None, None)
+        mark = self._mark() if _OWNER_FILE in there else FoundCheckpoint("none")
         if not set(there) - {_OWNER_FILE}:
-            return FoundCheckpoint("none", owner)
+            return FoundCheckpoint("none", mark.owner)
         try:
             query_id = json.loads(self._files.read(f"{self.location}/metadata") or "")["id"]
         except (ValueError, KeyError, TypeError):
-            return FoundCheckpoint("damaged", owner, detail="its metadata holds no id of a query")
+            return FoundCheckpoint("damaged", mark.owner, detail="its metadata holds no id of a query")
         planned, committed = self._numbers("offsets"), self._numbers("commits")
         last, done = (each[-1] if each else -1 for each in (planned, committed))
         if done > last or (last > 0 and last not in committed and last - 1 not in committed):
-            return FoundCheckpoint("damaged", owner, query_id, detail=f"files of batch {max(last - 1, 0)} are missing")
+            detail = f"files of batch {max(last - 1, 0)} are missing"
+            return FoundCheckpoint("damaged", mark.owner, query_id, detail=detail)
         try:
             if last >= 0:
                 self.offsets(last)
         except ValueError as error:
-            return FoundCheckpoint("damaged", owner, query_id, detail=str(error))
-        return FoundCheckpoint("usable", owner, query_id, last, done, follows=follows, repeats=repeats, sources=sources)
+            return FoundCheckpoint("damaged", mark.owner, query_id, detail=str(error))
+        return replace(mark, state="usable", query_id=query_id, planned=last, committed=done)
 
     def lacks_files(self, batch_id: int, files: int) -> str:
         """What is wrong with the lists of files that file sources have read; empty where nothing is.
@@ -179,11 +185,22 @@ class QueryCheckpoint:
         return True
 
     def claim(
-        self, owner: str, follows: str | None = None, repeats: int | None = None, *, sources: str | None = None
+        self,
+        owner: str,
+        follows: str | None = None,
+        repeats: int | None = None,
+        *,
+        sources: str | None = None,
+        streams: tuple[str, ...] = (),
     ) -> None:
         """Leaves the mark of a flow: which one, and what ``FoundCheckpoint`` has of it."""
-        body = {"flow": owner, "follows": follows, "repeats": repeats, "sources": sources}
+        body = {"flow": owner, "follows": follows, "repeats": repeats, "sources": sources, "streams": streams}
         self._files.write(f"{self.location}/{_OWNER_FILE}", json.dumps(body))
+
+    def keep_streams(self, owner: str, found: FoundCheckpoint, streams: tuple[str, ...]) -> None:
+        """Has the mark of a flow say with which streams its query goes on; nothing is written where it does."""
+        if found.owner != owner or found.streams != streams:
+            self.claim(owner, found.follows, found.repeats, sources=found.sources, streams=streams)
 
     def offsets(self, batch_id: int) -> tuple[str, ...]:
         """The lines that Spark wrote for a batch, without the version.
@@ -310,12 +327,20 @@ class QueryCheckpoint:
         self._files.rename(self.location, aside)
         return aside
 
-    def _owner(self) -> tuple[str | None, str | None, int | None, str | None]:
+    def _mark(self) -> FoundCheckpoint:
+        """What the mark of a flow says; nothing where it cannot be read."""
         try:
             body = json.loads(self._files.read(f"{self.location}/{_OWNER_FILE}") or "")
-            return body["flow"], body.get("follows"), body.get("repeats"), body.get("sources")
+            return FoundCheckpoint(
+                "none",
+                body["flow"],
+                follows=body.get("follows"),
+                repeats=body.get("repeats"),
+                sources=body.get("sources"),
+                streams=tuple(body.get("streams", ())),
+            )
         except (ValueError, KeyError, TypeError):
-            return None, None, None, None
+            return FoundCheckpoint("none")
 
     def _numbers(self, folder: str) -> list[int]:
         return sorted(int(name) for name in self._files.names(f"{self.location}/{folder}") if name.isdecimal())

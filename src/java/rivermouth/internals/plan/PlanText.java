@@ -1,9 +1,12 @@
 package rivermouth.internals.plan;
 
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
+import java.util.stream.Collectors;
 
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -11,6 +14,7 @@ import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
 import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.execution.datasources.DataSource;
 import org.apache.spark.sql.execution.streaming.runtime.StreamingRelation;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.ObjectType;
@@ -19,6 +23,13 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /** Queries as text. */
 public final class PlanText {
+    /** Options that name what a stream reads. */
+    private static final List<String> NAMES =
+            List.of("path", "subscribe", "subscribePattern", "assign", "stream", "streamName", "streamARN", "dbtable");
+    /** Options that say where that is; their values may be secrets. */
+    private static final List<String> HIDDEN =
+            List.of("kafka.bootstrap.servers", "region", "endpointUrl", "url", "query");
+
     private PlanText() {}
 
     /**
@@ -41,20 +52,45 @@ public final class PlanText {
         return found.toString();
     }
 
-    /** The streams in the analysed query, in the order by which Spark numbers them: what each is, and its path. */
+    /**
+     * The streams in the analysed query, in the order by which Spark numbers them: the format of each, and what names
+     * its source.
+     *
+     * <p>Behind those whose texts are the same there is a number for options that are not shown.
+     */
     public static List<String> streams(Dataset<Row> query) {
-        Map<LogicalPlan, String> found = new LinkedHashMap<>();
+        Map<LogicalPlan, Stream> found = new LinkedHashMap<>();
         query.queryExecution().analyzed().foreach(plan -> {
             if (plan instanceof StreamingRelation) {
-                StreamingRelation stream = (StreamingRelation) plan;
-                String path = CollectionConverters.asJava(stream.dataSource().options()).getOrDefault("path", "");
-                found.putIfAbsent(plan, String.format("%s %s", stream.dataSource().className(), path).strip());
+                DataSource source = ((StreamingRelation) plan).dataSource();
+                found.putIfAbsent(plan, new Stream(source.className(), CollectionConverters.asJava(source.options())));
             } else if (plan instanceof StreamingRelationV2) {
-                found.putIfAbsent(plan, ((StreamingRelationV2) plan).sourceName());
+                StreamingRelationV2 stream = (StreamingRelationV2) plan;
+                found.putIfAbsent(plan, new Stream(stream.sourceName(), stream.extraOptions()));
             }
             return null;
         });
-        return new ArrayList<>(found.values());
+        List<String> shown = new ArrayList<>();
+        found.values().forEach(each -> shown.add(each.text()));
+        List<String> texts = new ArrayList<>();
+        for (Stream each : found.values()) {
+            String hidden = Collections.frequency(shown, each.text()) > 1 ? each.of(HIDDEN) : "";
+            texts.add(hidden.isEmpty() ? each.text() : String.format("%s #%08x", each.text(), hidden.hashCode()));
+        }
+        return texts;
+    }
+
+    private record Stream(String format, Map<String, String> options) {
+        String text() {
+            return (format + " " + of(NAMES)).strip();
+        }
+
+        /** The values of these options that are there. */
+        String of(List<String> names) {
+            TreeMap<String, String> known = new TreeMap<>(String.CASE_INSENSITIVE_ORDER);
+            known.putAll(options);
+            return names.stream().filter(known::containsKey).map(known::get).collect(Collectors.joining(" "));
+        }
     }
 
     private static void constants(LogicalPlan plan, StringBuilder found) {

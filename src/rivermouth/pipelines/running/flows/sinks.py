@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rivermouth.domain.kafka.sink_options import read_options
 from rivermouth.domain.query.query_entry import QueryCounts
 from rivermouth.engine.query.delivered_query import DeliveredBatch, naming_the_sink, opened, reset
-from rivermouth.engine.query.sink_query import SinkWriter, run_sink_query
+from rivermouth.engine.query.sink_query import SinkWriter, check_streams, run_sink_query
 from rivermouth.engine.query.streaming import run_batch, run_query
 from rivermouth.pipelines.real_time import LEAST_S, is_real_time
 from rivermouth.pipelines.running.flows.deliveries import delivery_of, is_kafka, names_of, shaped
@@ -22,7 +22,7 @@ from rivermouth.pipelines.sink_columns import table_of
 from rivermouth.pipelines.spec import TABLE_NAME
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.internals.delta_snapshot import newest_rows
-from rivermouth.ports.internals.query_plans import keeps_state
+from rivermouth.ports.internals.query_plans import keeps_state, streams_of
 from rivermouth.ports.kafka.kafka_transactions import SinkCluster, SinkNames
 from rivermouth.ports.lake.query_checkpoint import QueryCheckpoint
 from rivermouth.rows import kafka_records
@@ -165,11 +165,12 @@ def _delivered(work: SinkWork, sink: Sink, delivery: Delivery, mode: str) -> tup
     frame = work.evaluated.frame
     run = opened(work.context, delivery)
     run.stopping, run.views = work.stopping, work.evaluated.views
-    run.fingerprint, run.stateful = fingerprint_of(frame), keeps_state(frame)
+    run.fingerprint, run.stateful, run.streams = fingerprint_of(frame), keeps_state(frame), streams_of(frame)
     run.static_tables = [place for _, place in static_tables(work.loaded, work.evaluated.inputs)]
     batch = DeliveredBatch(delivery, lambda rows: shaped(work.node, sink, rows))
     if work.flow.once and run.entry.has_run(streaming=frame.isStreaming):
         return run.counts, 0
+    check_streams(run.context, run.entry.streams if run.entry.offsets else (), run.streams)
     if not frame.isStreaming:
         run_batch(frame, 0, ("{}",), run, batch)
         return run.counts, 0
@@ -206,6 +207,18 @@ def _writer(
         rows.write.format("kafka").options(**kafka).mode("append").save()
 
     return write
+
+
+def check_streams_of_mark(loaded: Loaded, node: Node, flow: FlowNode, frame: DataFrame) -> None:
+    """Checks that a flow into a sink can go on with its streams, by the mark on its checkpoint; the sink is not asked.
+
+    Raises:
+        SinkStreamsMoved: One has another number than before, or there are more or fewer of them.
+    """
+    context = context_of(loaded, node, flow, lambda _: None)
+    if frame.isStreaming and isinstance(context.checkpoint, QueryCheckpoint):
+        found = context.checkpoint.inspect()
+        check_streams(context, found.streams if found.committed >= 0 else (), streams_of(frame))
 
 
 def reset_sink(loaded: Loaded, node: Node, flows: Iterable[FlowNode]) -> None:
