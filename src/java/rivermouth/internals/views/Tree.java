@@ -122,18 +122,25 @@ final class Tree {
             return false;
         }
         Cast cast = (Cast) part;
-        if (!cast.child().foldable() || !(cast.child().dataType() instanceof StringType)) {
+        if (!(cast.child().dataType() instanceof StringType) || !cast.child().references().isEmpty()) {
             return false;
         }
         try {
-            Object text = cast.child().eval(null);
+            Expression child = replaced(cast.child());
+            Object text = child.foldable() ? child.eval(null) : null;
             return text != null
                     && DateTimeUtils.convertSpecialTimestamp(text.toString(), cast.zoneId()).isDefined()
                     && !text.toString().strip().toLowerCase(Locale.ROOT).startsWith("epoch");
         } catch (Exception error) {
-            // Spark puts another expression in its place first, so its text is not known.
-            return true;
+            return true;  // it is not known what it says
         }
+    }
+
+    /** The expression as Spark runs it. */
+    private static Expression replaced(Expression expression) {
+        return expression instanceof RuntimeReplaceable
+                ? replaced(((RuntimeReplaceable) expression).replacement())
+                : (Expression) expression.mapChildren(each -> replaced((Expression) each));
     }
 
     /** What the rows of a node are grouped by, so that a row depends on those with its key alone; null if by nothing. */
