@@ -27,6 +27,8 @@ KEY_VALID: Final = "__key_valid"
 KEY_DATA: Final = "__key_data"
 ROUTE: Final = "__route"
 FAILED_PREFIX: Final = "__failed_"
+# Of a row that is a dead letter: a number made of its values.
+LETTER_MARK: Final = "__letter_mark"
 # Before ten hexadecimal digits: a name that each process makes for itself, and that no sender can know.
 PROCESS_PREFIX: Final = "__k"
 # Before a number, ``_`` and the name of what is read: temporary views that are made for a query in SQL.

@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.audit.environment import Environment
 from tests.crashes.feed import HARMS, STEPS, Feed, run_to_the_end_of_each
 
-from rivermouth.engine.query import query_batch
+from rivermouth.side_tables.row_dead_letters import RowDeadLetters
 
 ROUNDS = 4
 
@@ -82,5 +82,5 @@ def _feed(folder: Path, environment: Environment, *, few: bool) -> Feed:
 @contextlib.contextmanager
 def planted_pipeline_bug() -> Iterator[None]:
     """In the block nobody writes dead letters of queries."""
-    with mock.patch.object(query_batch, "write_dead_letters", return_value=None):
+    with mock.patch.object(RowDeadLetters, "write", return_value=None):
         yield

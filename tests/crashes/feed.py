@@ -14,7 +14,7 @@ from rivermouth.engine.query import query_events as ev
 from rivermouth.pipelines import commands
 from rivermouth.pipelines.audit import audited
 
-STEPS = ("files", "check", "cdc", "write", "written", "dead_letters", "BatchWritten", "sink", "sink_written")
+STEPS = ("files", "check", "hold", "cdc", "write", "written", "dead_letters", "BatchWritten", "sink", "sink_written")
 HARMS = ("kept", "older", "deleted", "damaged")
 ROWS = 40
 SCHEMA = "id bigint, key string, seq bigint, op string, source string"

@@ -1,8 +1,17 @@
-"""Dead letters of a batch that ended behind its commit, where the checkpoint is lost."""
+"""Dead letters of a batch that ended behind its commit, or whose rows do not give the same ones again."""
 
 import shutil
+from types import SimpleNamespace
 
 import pytest
+from tests.pipelines.conftest import refusal
+
+from rivermouth.domain.query.query_entry import QueryCounts, QueryEntry
+from rivermouth.engine.query.steps.batch_letters import Routed, hold
+from rivermouth.ports.lake.lake_files import LocalFiles
+from rivermouth.rows import row_expectations
+from rivermouth.side_tables.held_letters import FOLDER, HeldLetters
+from rivermouth.side_tables.row_dead_letters import RowDeadLetters
 
 from rivermouth.domain.query.query_entry import QueryEntry
 from rivermouth.ports.internals import sessions
@@ -45,12 +54,28 @@ def letters(folder, table):
     return folder.rows(f"default.{table}__dead_letters", "\"row\"['id']")
 
 
-def ended(folder, done=()):
+def ending(*steps):
+    """Ends a batch at the first of these steps that it comes to."""
+
     def end(step):
-        if step == "dead_letters":
+        if step in steps:
             raise RuntimeError(step)
 
-    found = folder.run(step=end)
+    return end
+
+
+def forget_held(folder, *tables):
+    """Leaves the folders of tables as earlier versions did, which held no dead letters."""
+    for table in tables:
+        shutil.rmtree(folder.folder / f"lake/default/{table}/{FOLDER}")
+
+
+def errors(outcomes):
+    return {name: str(each.error) for name, each in outcomes.items() if each.error}
+
+
+def ended(folder, done=()):
+    found = folder.run(step=ending("dead_letters"))
     assert [name for name, each in found.items() if each.result != "failed"] == [*done]
     shutil.rmtree(folder.folder / "lake/_rivermouth/pipelines/shop/checkpoints")
 
@@ -123,11 +148,7 @@ def test_dead_letters_of_batches_that_cannot_come_again(folder):
     for place in ("now", "more"):
         folder.feed(f"{place}/2.json", {"id": 3}, {"id": 4})
 
-    def end(step):
-        if step == "dead_letters":
-            raise RuntimeError(step)
-
-    assert {each.result for each in folder.run(step=end).values()} == {"failed"}
+    assert {each.result for each in folder.run(step=ending("dead_letters")).values()} == {"failed"}
     assert folder.rows("default.now") == [(2,), (4,)]
     folder.feed("now/1.json", {"id": 5}, {"id": 6})
     folder.feed("versions/1.json", {"id": 9})
@@ -190,19 +211,15 @@ def test_dead_letters_of_views_come_though_the_refresh_ended_behind_its_commit(f
     views = ("copied", "counted")
 
     def ended():
-        def end(step):
-            if step == "dead_letters":
-                raise RuntimeError(step)
-
-        found = folder.run(step=end)
+        found = folder.run(step=ending("dead_letters"))
         assert {name: each.result for name, each in found.items()} == {
             "source": "completed",
             **dict.fromkeys(views, "failed"),
         }
-        return found
 
     folder.feed("in/1.json", {"id": 1}, {"id": 2})
     ended()
+    forget_held(folder, *views)
     found = folder.run()
     assert {name: found[name].reason for name in views} == dict.fromkeys(
         views, "dead letters of its newest refresh are missing"
@@ -246,11 +263,7 @@ def test_changes_that_cannot_come_again_end_right_between_their_two_merges(folde
     folder.write("src/a.py", MERGES.format(folder=folder.folder))
     folder.feed("now/1.json", {"id": 1, "name": "a"}, {"id": 2, "name": "b"}, {"id": 3, "name": "c"})
 
-    def end(step):
-        if step == "write":
-            raise RuntimeError(step)
-
-    assert {each.result for each in folder.run(step=end).values()} == {"failed"}
+    assert {each.result for each in folder.run(step=ending("write")).values()} == {"failed"}
     folder.feed("now/1.json", {"id": 1, "name": "a"}, {"id": 2, "name": "z"}, {"id": 4, "name": "d"})
     found = folder.run()
     assert {name: each.error and str(each.error) for name, each in found.items()} == dict.fromkeys(found)
@@ -274,3 +287,168 @@ def test_changes_that_cannot_come_again_end_right_between_their_two_merges(folde
         (4, "d", False),
     ]
     assert folder.rows("default.filled") == filled
+
+
+CHANGED = """
+from pyspark import pipelines as dp
+
+GOOD = dict(expect_all_or_dead_letter={"good": "v < 100"})
+
+def rows():
+    return spark.readStream.schema("id bigint, v bigint").json("in")
+
+@dp.table
+@dp.expect_or_dead_letter("good", "v < 100")
+def appended():
+    return rows().where("id > 0")
+
+@dp.temporary_view
+def changes():
+    return rows().where("id > 0")
+
+for name in ("changed", "halfway"):
+    dp.create_streaming_table(name, **GOOD)
+    dp.create_auto_cdc_flow(target=name, source="changes", keys=["id"], sequence_by="v")
+
+dp.create_streaming_table("merged", **GOOD)
+
+@dp.update_flow(target="merged", keys=["id"])
+def merged_rows():
+    return rows().where("id > 0")
+"""
+TARGETS = ("appended", "changed", "merged", "halfway")
+
+
+def ended_in_all(folder):
+    """Ends each flow behind its commit, and one of AUTO CDC between its two merges."""
+    others = folder.run(step=ending("dead_letters"), refresh=TARGETS[:3])
+    assert {each.result for each in others.values()} == {"failed"}
+    assert folder.run(step=ending("write"), refresh=("halfway",))["halfway"].result == "failed"
+
+
+def test_dead_letters_are_those_that_were_counted_though_the_definition_is_another_one_by_now(folder):
+    folder.write("src/a.py", CHANGED)
+    folder.feed("in/1.json", {"id": 1, "v": 10}, {"id": 2, "v": 500}, {"id": 3, "v": 5000})
+    ended_in_all(folder)
+    # Neither row 2 nor row 3 fails, and the query leaves rows 1 and 3 out.
+    folder.write("src/a.py", CHANGED.replace("v < 100", "v < 9000").replace("id > 0", "id = 2"))
+    folder.feed("in/2.json", {"id": 2, "v": 600})
+    assert errors(folder.run()) == {}
+    for name in TARGETS:
+        assert folder.rows(f"default.{name}", "id, v") == [(1, 10), (2, 600)], name
+        assert letters(folder, name) == [(2,), (3,)], name
+    # An earlier version did not hold them: by another definition they are not written.
+    folder.feed("in/3.json", {"id": 2, "v": 10_000}, {"id": 2, "v": 20_000})
+    found = folder.run(step=ending("dead_letters"), refresh=("appended",))["appended"]
+    assert found.result == "failed"
+    forget_held(folder, "appended")
+    folder.write("src/a.py", CHANGED.replace("v < 100", "v < 15000"))
+    assert str(folder.run(refresh=("appended",))["appended"].error) == (
+        "[LETTERS_CHANGED] flow appended: 2 dead letters of ledger entry 2 of appended are missing, and by its "
+        "definition of now the batch has 1; none was written\n"
+        "  hint: rivermouth run, once with the query and the expectations that the batch was written with; or "
+        "rivermouth run --full-refresh appended"
+    )
+    folder.write("src/a.py", CHANGED.replace("v < 100", "v < 9000"))
+    assert errors(folder.run(refresh=("appended",))) == {}
+    assert letters(folder, "appended") == [(2,), (2,), (2,), (3,)]
+
+
+UNSURE = """
+import pathlib
+from pyspark import pipelines as dp
+from pyspark.sql import functions as F
+
+PLACE = pathlib.Path("{folder}/bad")
+spark.udf.register("bad", lambda id: PLACE.read_text() == str(id), "boolean")
+
+def rows():
+    return spark.readStream.schema("id bigint").json("in")
+
+@dp.table
+@dp.expect_or_dead_letter("good", "NOT bad(id)")
+def appended():
+    return rows()
+
+@dp.temporary_view
+def changes():
+    return rows()
+
+dp.create_streaming_table("keyed", expect_all_or_dead_letter={{"good": "NOT bad(id)"}})
+dp.create_auto_cdc_flow(target="keyed", source="changes", keys=["id"], sequence_by="id")
+
+@dp.materialized_view
+@dp.expect_or_dead_letter("good", "NOT bad(id)")
+def viewed():
+    return spark.range(1, 4)
+
+@dp.table
+@dp.expect_or_dead_letter("one time", "now() = read_at")
+def timed():
+    return rows().withColumn("read_at", F.current_timestamp())
+"""
+
+
+def test_each_row_is_in_one_place_though_a_condition_says_something_else_the_second_time(folder):
+    folder.write("src/a.py", UNSURE.format(folder=folder.folder))
+    folder.feed("in/1.json", *({"id": number} for number in (1, 2, 3)))
+    others = {1: 3, 2: 1, 3: 2}
+    for name in ("appended", "keyed", "viewed"):
+        bad, looks = folder.folder / "bad", []
+        bad.write_text("1")
+
+        def step(reached, bad=bad, looks=looks):
+            if reached == "hold":
+                looks.append(reached)
+                bad.write_text(str(others[int(bad.read_text())]))
+
+        found = folder.run(step=step, refresh=(name,))[name]
+        assert (found.error, found.counts.written, found.counts.dead_lettered) == (None, 2, 1)
+        # The first look counts row 1, the second one finds row 3; the batch is computed then.
+        assert (name, len(looks)) == (name, 2)
+        assert (name, letters(folder, name)) == (name, [(3,)])
+        assert (name, folder.rows(f"default.{name}", "id")) == (name, [(1,), (2,)])
+    # For conditions it is the time at which the batch was planned, as for the query.
+    assert folder.run(refresh=("timed",))["timed"].counts.written == 3
+
+
+class Good:
+    name, condition, action = "good", "id % 2 = 0", "dead_letter"
+
+
+def test_a_batch_is_not_written_whose_records_are_refused_in_one_look_alone(spark, tmp_path):
+    files, rows = LocalFiles(), spark.range(5).selectExpr("id", "map(id, id) AS m", "parse_json(string(id)) AS v")
+    entry = QueryEntry("f", number=3, counts=QueryCounts(dead_lettered=3))
+    context = SimpleNamespace(
+        flow="f",
+        dataset="t",
+        expectations=[Good],
+        step=lambda _: None,
+        held_letters=HeldLetters(files, str(tmp_path)),
+        dead_letters=RowDeadLetters(files, str(tmp_path / "letters"), dataset="t"),
+    )
+    run = SimpleNamespace(context=context, columns=rows.schema, query=None, is_repeatable=True)
+    routed = Routed(row_expectations.route(rows, [Good]), kept=True)
+    mark = row_expectations.letter_mark(routed.rows.schema, [Good])
+    found = routed.rows.selectExpr(f"sum({mark})", f"count_if({mark} IS NOT NULL)").first()
+    assert (found[0] > 0, found[1]) == (True, 2)
+    assert refusal(lambda: hold(routed, entry, found[0], run)) == (
+        "[LETTERS_DISAGREE] flow f: 3 dead letters of ledger entry 3 of t were counted, and 2 were found when its "
+        "records were decoded once more; the batch was not written\n"
+        "  hint: write decode(...) so that it says the same of a record each time, then: rivermouth run"
+    )
+    assert context.held_letters.held(spark, entry) is None
+    # As many, and other ones.
+    two = QueryEntry("f", number=3, counts=QueryCounts(dead_lettered=2))
+    assert "[LETTERS_DISAGREE]" in refusal(lambda: hold(routed, two, found[0] + 1, run))
+    # A column without a type has no values; whatever Hadoop's settings say, the files are whole.
+    setting = "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs"
+    spark.conf.set(setting.removeprefix("spark.hadoop."), "false")
+    try:
+        routed = Routed(row_expectations.route(rows.selectExpr("*", "NULL AS nothing"), [Good]), kept=True)
+        mark = row_expectations.letter_mark(routed.rows.schema, [Good])
+        assert hold(routed, two, routed.rows.selectExpr(f"sum({mark})").first()[0], run) == two
+    finally:
+        spark.conf.unset(setting.removeprefix("spark.hadoop."))
+    held = context.held_letters.held(spark, two)
+    assert sorted(row.row.id for row in held.collect()) == [1, 3]

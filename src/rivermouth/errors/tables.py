@@ -1,4 +1,4 @@
-"""Tables and their maintenance: errors of reading, OPTIMIZE and VACUUM."""
+"""Tables and their maintenance: errors of reading, OPTIMIZE, VACUUM and dead letters of pipelines."""
 
 from __future__ import annotations
 
@@ -116,6 +116,55 @@ class RecordsNotReplayed(RivermouthError):
     code = "RECORDS_NOT_REPLAYED"
     what = "dead letters of {dataset} that were not decoded ({records}) are not replayed: {detail}; they stay open"
     hint = "rivermouth run --full-refresh {dataset!q}, once its decode(...) fits them"
+
+
+class LettersDisagree(RivermouthError):
+    """Two looks at the same rows of a batch have found other dead letters: records that a query decodes."""
+
+    code = "LETTERS_DISAGREE"
+    what = (
+        "flow {flow}: {counted} dead letters of ledger entry {entry} of {dataset} were counted, and {found} were found "
+        "when its records were decoded once more; the batch was not written"
+    )
+    hint = "write decode(...) so that it says the same of a record each time, then: rivermouth run"
+
+
+class LettersChanged(RivermouthError):
+    """Dead letters of a committed batch are missing, and its rows would give other ones by the definition of now."""
+
+    code = "LETTERS_CHANGED"
+    what = (
+        "flow {flow}: {counted} dead letters of ledger entry {entry} of {dataset} are missing, and by its definition "
+        "of now the batch has {found}; none was written"
+    )
+    hint = (
+        "rivermouth run, once with the query and the expectations that the batch was written with; or rivermouth run "
+        "--full-refresh {dataset!q}"
+    )
+
+
+class LettersNotTaken(RivermouthError):
+    """The rows of dead letters meet all expectations, and their table does not take them."""
+
+    code = "LETTERS_NOT_TAKEN"
+    what = (
+        "{rows} dead letters of {dataset} that meet its expectations are not replayed, as the table does not take all "
+        "of their rows: {detail}; they are open again, and none was written"
+    )
+    hint = (
+        "an expectation of {dataset} that says what its table takes, then: rivermouth dead-letters replay {dataset!q}"
+    )
+
+
+class LettersOfOtherTypes(RivermouthError):
+    """Dead letters of a table are kept as JSON, because the columns of its query had other types."""
+
+    code = "LETTERS_OF_OTHER_TYPES"
+    what = (
+        "dead letters of {dataset} are kept as JSON ({rows}), as their columns had types that do not go with those of "
+        "now, and are not replayed; they stay open"
+    )
+    hint = "rivermouth dead-letters show {dataset!q}, then discard; or rivermouth run --full-refresh {dataset!q}"
 
 
 class NewColumnsNotTaken(RivermouthError):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import quote, unquote
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
+from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
 from rivermouth.domain.query.query_entry import QueryCounts
@@ -16,7 +17,7 @@ from rivermouth.rows.columns import attempts
 from rivermouth.rows.columns.aggregates import Aggregate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
 
@@ -35,6 +36,22 @@ NOT_NULL: Final = "not_null"
 NOT_NULL_SPARED: Final = "not_null_dead_letter"
 """The same, where such a row is a dead letter."""
 _STRONGEST_FIRST: Final = ("fail", DEAD_LETTER, "drop", NOT_NULL, NOT_NULL_SPARED)
+_MAKING_LETTERS: Final = (DEAD_LETTER, NOT_NULL_SPARED)
+_MARK_BITS: Final = 0xFFFFFFFF
+"""Of a mark as many that the sum of all marks of a batch is a bigint."""
+_HASHED: Final = (
+    T.NumericType,
+    T.StringType,
+    T.BinaryType,
+    T.BooleanType,
+    T.DateType,
+    T.TimestampType,
+    T.TimestampNTZType,
+    T.DayTimeIntervalType,
+    T.YearMonthIntervalType,
+    T.NullType,
+)
+"""Types whose values Spark has a hash of."""
 
 
 class RowExpectation(Protocol):
@@ -148,6 +165,50 @@ def counted(expectations: Sequence[RowExpectation], observed: Mapping[str, Any])
             each.name: observed[failed_column(i)] for i, each in enumerate(expectations) if each.action != NOT_NULL
         },
     )
+
+
+def letter_mark(columns: T.StructType, expectations: Sequence[RowExpectation]) -> str:
+    """SQL, a bigint: of a row that is a dead letter a number made of its values, else null.
+
+    Two passes over a batch with as many dead letters, and the same sum of these numbers, have found the same ones.
+
+    Args:
+        columns: Of the routed rows.
+        expectations: By which they were routed.
+    """
+    if not any(each.action in _MAKING_LETTERS for each in expectations):
+        return "CAST(NULL AS BIGINT)"
+    return mark_where(f"{names.ROUTE} = '{DEAD_LETTER}'", columns)
+
+
+def mark_where(condition: str, columns: Iterable[T.StructField]) -> str:
+    """SQL, a bigint: a number made of the values of these columns where ``condition`` is TRUE, else null."""
+    values = [sql for sql in map(_hashed, columns) if sql is not None]
+    return f"IF({condition}, xxhash64({', '.join(values)}) & {_MARK_BITS}L, NULL)" if values else "CAST(NULL AS BIGINT)"
+
+
+def _hashed(column: T.StructField) -> str | None:
+    """SQL of a value that Spark has a hash of; None of types that it can neither hash nor write as JSON."""
+    name, kinds = names.quoted(column.name), set(_kinds(column.dataType))
+    if kinds <= {"hash"}:
+        return name
+    return f"to_json(struct({name}))" if kinds <= {"hash", "json"} else None
+
+
+def _kinds(kind: T.DataType) -> Iterable[str]:
+    """How the parts of a type can be hashed: ``hash``, ``json`` or ``not``."""
+    match kind:
+        case T.StructType():
+            for each in kind:
+                yield from _kinds(each.dataType)
+        case T.ArrayType():
+            yield from _kinds(kind.elementType)
+        case T.MapType():
+            yield from ("json", *_kinds(kind.keyType), *_kinds(kind.valueType))
+        case T.VariantType():
+            yield "json"
+        case _:
+            yield "hash" if isinstance(kind, _HASHED) else "not"
 
 
 def failed_names(expectations: Sequence[RowExpectation]) -> str:

@@ -1,13 +1,18 @@
-"""Dead letters of a batch that cannot be had again, held until they are in their table.
+"""Dead letters of a batch that is about to be committed, held until they are in their table.
 
-The batches of a stream come again after a crash, and their dead letters with them. A snapshot, or what a query gave
-that runs once, may be another one the next time.
+After a crash its rows may come again, and be judged by another definition, or be others: a snapshot, what a query gave
+that runs once, or the rows of a query that does not repeat. What was counted is what is held.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
+
+from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
+
+from rivermouth.ports.internals.observed import Observed
+from rivermouth.rows.columns.aggregates import Aggregate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,15 +40,20 @@ class HeldLetters:
         self._files = files
         self._location = f"{table}/{FOLDER}"
 
-    def hold(self, letters: DataFrame, entry: QueryEntry) -> None:
+    def hold(self, letters: DataFrame, entry: QueryEntry) -> int:
         """Keeps the dead letters of an entry that is about to be committed, in the place of older ones of its flow.
+
+        Returns:
+            How many there are.
 
         Guarantees:
             Stopped half-way: ``held`` returns none.
         """
         self.forget(entry.flow)
-        letters.write.parquet(self._place(entry))
+        observed = Observed(_of_values(letters), {"letters": Aggregate("count_if", "true")})
+        observed.rows.write.parquet(self._place(entry))
         self._files.write(f"{self._place(entry)}/_HELD", "")
+        return int(observed.get()["letters"])
 
     def held(self, spark: SparkSession, entry: QueryEntry) -> DataFrame | None:
         """The dead letters of an entry; None where they were not held."""
@@ -64,3 +74,18 @@ class HeldLetters:
 
     def _place(self, entry: QueryEntry) -> str:
         return f"{self._of(entry.flow)}/{entry.attempt}"
+
+
+def _of_values(letters: DataFrame) -> DataFrame:
+    """The same without the fields of rows that have no type, and so no values: Parquet knows none such."""
+    kept = _without_void(letters.schema)
+    return letters if kept == letters.schema else letters.to(kept)
+
+
+def _without_void(kind: T.StructType) -> T.StructType:
+    fields = []
+    for each in kind:
+        inner = _without_void(each.dataType) if isinstance(each.dataType, T.StructType) else each.dataType
+        if not isinstance(inner, T.NullType):
+            fields.append(T.StructField(each.name, inner, each.nullable, each.metadata))
+    return T.StructType(fields)

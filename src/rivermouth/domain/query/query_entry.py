@@ -98,6 +98,7 @@ class QueryEntry:
         streams: What each of the query's streams is, in the order by which Spark numbers them.
         fingerprint: Of the analysed query.
         stateful: Whether the query keeps state between its batches.
+        keys_mark: In the table behind a target of AUTO CDC: a number made of the keys of the changes that were merged.
         attempt: Made for each try of a commit, to tell tries apart.
     """
 
@@ -119,6 +120,7 @@ class QueryEntry:
     streams: tuple[str, ...] = ()
     fingerprint: str = ""
     stateful: bool = False
+    keys_mark: int | None = None
     attempt: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def after_batch(
@@ -173,6 +175,11 @@ class QueryEntry:
         return QueryEntry(flow=self.flow, number=self.number + 1, kind=kind, totals=totals)
 
     @property
+    def planned_at_ms(self) -> int | None:
+        """When Spark planned the batch, in milliseconds since 1970; None of a batch that is no stream's."""
+        return json.loads(self.offsets[0]).get("batchTimestampMs") if self.offsets else None
+
+    @property
     def source_kind(self) -> SourceKind | None:
         """What its offsets are of; None where it has none."""
         if not self.offsets:
@@ -207,7 +214,9 @@ class QueryEntry:
     def to_json(self) -> str:
         """As the commit of the table keeps it."""
         body = asdict(self)
-        return json.dumps({_KEY: _FORM, **{name: value for name, value in body.items() if value not in ("", (), {})}})
+        return json.dumps(
+            {_KEY: _FORM, **{name: value for name, value in body.items() if value not in ("", (), {}, None)}}
+        )
 
     @classmethod
     def from_json(cls, text: str, *, table: str, version: int) -> Self | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
@@ -17,8 +17,6 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from pyspark.sql import types as T  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
-from rivermouth.domain.delta.merge_report import BROADCAST_CHANGES
-from rivermouth.domain.query.query_entry import ONE_BATCH, QueryCounts
 from rivermouth.engine.query import query_batch
 from rivermouth.engine.query.cdc_settings import (
     EPOCH,
@@ -35,29 +33,36 @@ from rivermouth.engine.query.cdc_settings import (
     without_span,
 )
 from rivermouth.engine.query.query_table import QueryTable, conformed, prepare
+from rivermouth.engine.query.steps.batch_letters import (
+    MARK,
+    Routed,
+    at_its_time,
+    counting_columns,
+    hold,
+    write_dead_letters,
+    write_same,
+)
+from rivermouth.engine.query.steps.cdc_merges import KEYS_MARK, CdcTarget, TwoMerges
 from rivermouth.errors import CdcOrderLost, CdcTargetChanged, CdcValueNull, SnapshotKeysRepeated
 from rivermouth.names import quoted
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.query_ledger import QueryLedger
-from rivermouth.ports.internals.delta_snapshot import newest_rows, table_state
+from rivermouth.ports.internals.delta_snapshot import table_state
 from rivermouth.ports.internals.persisted import computed
 from rivermouth.rows import row_expectations
 from rivermouth.rows.columns import attempts
+from rivermouth.rows.columns.aggregates import Aggregate
 from rivermouth.rows.keyed import partial_changes
-from rivermouth.rows.keyed.change_order import ChangeOrder
 from rivermouth.rows.keyed.changes import faults_of_sequences, is_no_sequence
-from rivermouth.rows.keyed.compared_rows import differences
-from rivermouth.rows.keyed.merge_plan import Merge
 from rivermouth.side_tables.deleted_keys import Tombstones
-from rivermouth.sinks._target import Target
-from rivermouth.sinks.history import History
-from rivermouth.sinks.upsert import Upsert
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, Row, SparkSession
 
-    from rivermouth.domain.query.query_entry import QueryEntry
+    from rivermouth.domain.query.query_entry import QueryCounts, QueryEntry
     from rivermouth.engine.query.query_run import QueryContext, QueryRun
+    from rivermouth.rows.keyed.change_order import ChangeOrder
+    from rivermouth.rows.row_expectations import RowExpectation
 
 _TRUNCATES: Final = "rivermouth.autoCdc.truncates"
 """Property of the table behind a target: a flow of it may delete all keys."""
@@ -66,31 +71,6 @@ REMEMBER_S: Final = 2 * 86400.0
 _MERGING: Final[WeakValueDictionary[str, threading.Lock]] = WeakValueDictionary()
 """By the folder of a target: held while one of its flows merges a batch."""
 _MERGING_GUARD: Final = threading.Lock()
-
-
-@dataclass(frozen=True, slots=True)
-class CdcTarget:
-    """The target of AUTO CDC flows at work.
-
-    Attributes:
-        cdc: The settings of the flow.
-        order: Which of two changes of a key is newer.
-        backing: The ledger of the table behind the target.
-        backing_id: Delta's UUID of it.
-        columns: Of the table behind the target.
-        tombstones: The deleted keys.
-        merging: Held while a flow of the target merges a batch: what it copies is then what the table behind has.
-        computed: Names, in lower case, of columns that the changes have because the pipeline computes them.
-    """
-
-    cdc: CdcSettings
-    order: ChangeOrder
-    backing: QueryLedger
-    backing_id: str
-    columns: T.StructType
-    tombstones: Tombstones
-    merging: threading.Lock
-    computed: frozenset[str] = frozenset()
 
 
 def open_target(
@@ -216,44 +196,79 @@ class CdcBatch:
         expectations = context.expectations
         if names.TRUNCATE in frame.columns:  # one row marks a whole snapshot, and is none of the user's
             expectations = row_expectations.exempting(expectations, names.TRUNCATE)
-        routed = row_expectations.route(frame, expectations)
-        counts = apply_changes(routed, entry, run, self.target)
+        run.begin_counts()
+        routed = at_its_time(row_expectations.route(frame, expectations), entry, run)
+        write_same(routed, run, lambda rows: apply_changes(rows, entry, run, self.target))
+        counts = run.entry.counts
+        if counts.dead_lettered:
+            write_dead_letters(frame.sparkSession, run)
         query_batch.report_batch(counts, started, run)
 
 
-def apply_changes(routed: DataFrame, entry: QueryEntry, run: QueryRun, target: CdcTarget) -> QueryCounts:
-    """Merges routed changes, writes their dead letters, and commits ``entry`` with them in the target.
+def apply_changes(routed: Routed, entry: QueryEntry, run: QueryRun, target: CdcTarget) -> None:
+    """Merges routed changes, and commits ``entry`` with them in the target; their dead letters are held before.
+
+    Where a try of the batch has merged its changes behind the target, and ended then, these are the batch: they are
+    copied into the target, with the counts and the dead letters of that try, whatever the changes are by now.
 
     Raises:
         CdcValueNull: A key of a change is null, or its sequence is none, wholly or in part.
         SnapshotKeysRepeated: Several rows of a snapshot have the same keys.
     """
     expectations = run.context.expectations
-    counting = row_expectations.counting_columns(expectations)
-    changes = _changes(routed, entry, run, target)
-    nulls, in_table = _nulls(changes, target.order), row_expectations.IN_TABLE
-    counting += [F.expr(f"count_if({in_table} AND {test})").alias(f"null {part}") for (part, _), test in nulls.items()]
-    counting.append(F.expr(f"count_if({in_table} AND {names.TRUNCATE})").alias("truncations"))
-    run.begin_counts()
-    with computed(changes, *counting) as (ready, told):
-        for part, fault in nulls:
-            if rows := told[f"null {part}"]:
-                where = {"flow": run.context.flow, "dataset": run.context.dataset}
-                raise CdcValueNull(part=part, fault=fault, rows=rows, **where)
-        counts = run.whole_counts(row_expectations.counted(expectations, told.asDict()))
-        if target.order.snapshots:  # the row that marks the whole is none of the snapshot's
-            counts = replace(counts, read=counts.read - 1, written=counts.written - 1)
-        way_columns = row_expectations.way_columns(expectations)
-        rows = ready.where(in_table).drop(*way_columns)
-        if target.order.snapshots:
-            _check_keys(rows, run, target.order.keys)
-        entry = query_batch.held(routed, run, entry.counted(counts))
-        ended = _merge_behind(rows, entry, run, target)
+    mark = row_expectations.letter_mark(routed.rows.schema, expectations)
+    changes = _changes(routed.rows.withColumn(names.LETTER_MARK, F.expr(mark)), entry, run, target)
+    nulls = _nulls(changes, target.order)
+    with computed(changes, *_counting(changes, nulls, expectations, target.order)) as (ready, told):
+        way_columns = [*row_expectations.way_columns(expectations), names.LETTER_MARK]
+        rows = ready.where(row_expectations.IN_TABLE).drop(*way_columns)
+        position, truncated = target.backing.position(rows.sparkSession), bool(told["truncations"])
+        merges = TwoMerges(rows, target, run, position, int(told[KEYS_MARK]), truncated=truncated)
+        begun = merges.begun(entry)
+        if begun is None:
+            counts = _checked(rows, told, nulls, run, target.order)
+            entry = hold(routed, entry.counted(counts), told[MARK], run)
+        else:
+            entry = replace(entry, attempt=begun.attempt).counted(begun.counts)
+        everything = merges.merge(entry)
         run.context.step("write")
-        _copy(rows, entry, run, target, truncated=bool(told["truncations"]), everything=ended)
+        merges.copy(entry, everything=everything)
         run.context.step("written")
-    if counts.dead_lettered:
-        query_batch.write_dead_letters(routed, run)
+
+
+def _counting(
+    changes: DataFrame,
+    nulls: Mapping[tuple[str, str], str],
+    expectations: Sequence[RowExpectation],
+    order: ChangeOrder,
+) -> list[Column]:
+    """What is counted of the changes."""
+    in_table = row_expectations.IN_TABLE
+    keys = row_expectations.mark_where(in_table, changes.select(*map(quoted, order.keys)).schema)
+    return [
+        *counting_columns(expectations, names.LETTER_MARK),
+        *(F.expr(f"count_if({in_table} AND {test})").alias(f"null {part}") for (part, _), test in nulls.items()),
+        F.expr(f"count_if({in_table} AND {names.TRUNCATE})").alias("truncations"),
+        F.expr(Aggregate("sum", keys).sql).alias(KEYS_MARK),
+    ]
+
+
+def _checked(
+    rows: DataFrame, told: Row, nulls: Iterable[tuple[str, str]], run: QueryRun, order: ChangeOrder
+) -> QueryCounts:
+    """The counts of a batch whose changes can be merged.
+
+    Raises:
+        CdcValueNull, SnapshotKeysRepeated: They cannot.
+    """
+    for part, fault in nulls:
+        if found := told[f"null {part}"]:
+            where = {"flow": run.context.flow, "dataset": run.context.dataset}
+            raise CdcValueNull(part=part, fault=fault, rows=found, **where)
+    counts = run.whole_counts(row_expectations.counted(run.context.expectations, told.asDict()))
+    if order.snapshots:  # the row that marks the whole is none of the snapshot's
+        counts = replace(counts, read=counts.read - 1, written=counts.written - 1)
+        _check_keys(rows, run, order.keys)
     return counts
 
 
@@ -302,8 +317,8 @@ def _changes(routed: DataFrame, entry: QueryEntry, run: QueryRun, target: CdcTar
         rows = rows.withColumns({names.START_AT: F.col(names.SEQUENCE), names.END_AT: nothing})
     if target.order.partial:
         rows = rows.withColumn(names.PLACES, _brought(rows, target))
-    way_columns = [names.DELETE, names.TRUNCATE, *row_expectations.way_columns(run.context.expectations)]
-    ways = rows.select(*way_columns).schema
+    way_columns = row_expectations.way_columns(run.context.expectations)
+    ways = rows.select(names.DELETE, names.TRUNCATE, names.LETTER_MARK, *way_columns).schema
     return conformed(rows, T.StructType([*target.columns, *ways]))
 
 
@@ -321,73 +336,3 @@ def _brought(rows: DataFrame, target: CdcTarget) -> Column:
 
 def _is_true(condition: str | None, columns: Sequence[str]) -> str:
     return f"coalesce((\n{names.as_sql(condition, columns)}\n), false)" if condition else "false"
-
-
-def _merge_behind(rows: DataFrame, entry: QueryEntry, run: QueryRun, target: CdcTarget) -> bool:
-    """Merges into the table behind the target, unless it has that batch already.
-
-    Returns:
-        Whether a try of the batch that ended before its commit in the target had other rows: a snapshot, or what a
-        query gave that runs once. The table behind the target may have keys of it that the target does not know.
-    """
-    context = run.context
-    position = target.backing.position(rows.sparkSession)
-    has_one = position.entry.holds(entry.query_id, entry.batch_id)
-    if has_one and _comes_again(entry, position.entry, target):
-        return False
-    context.step("cdc")
-    number = target.backing.newest_number(rows.sparkSession) + 1
-    mine = replace(entry, number=number, onto=entry.number, counts=QueryCounts(), totals=QueryCounts())
-    sink = History(type="history", sequence_by=(names.SEQUENCE,)) if target.cdc.scd_type != 1 else Upsert(type="upsert")
-    where = Target(target.backing, target.backing_id, position.version, target.order, target.tombstones)
-    sink.write(rows, where, mine)
-    return has_one
-
-
-def _comes_again(entry: QueryEntry, before: QueryEntry, target: CdcTarget) -> bool:
-    """Whether the batch of an entry has the rows that it had when it was tried before; a version may be given again."""
-    if entry.query_id != ONE_BATCH:
-        return True
-    return target.order.snapshots and (before.offsets, before.onto) == (entry.offsets, entry.number)
-
-
-def _copy(
-    rows: DataFrame, entry: QueryEntry, run: QueryRun, target: CdcTarget, *, truncated: bool, everything: bool
-) -> None:
-    """Makes the rows of the changed keys in the target what they are behind it, in one commit with ``entry``.
-
-    Args:
-        rows: The changes.
-        entry: Their ledger entry.
-        run: The flow.
-        target: The target.
-        truncated: Whether keys that the target has may be gone.
-        everything: Whether keys may have changed that are not among the changes.
-    """
-    spark, context, order = rows.sparkSession, run.context, target.order
-    behind, there = (newest_rows(spark, at) for at in (target.backing.location, context.places.table))
-    keys = [quoted(name) for name in order.keys]
-    wanted = rows.where(f"NOT {names.TRUNCATE}").select(*keys).distinct()
-    if not (truncated or everything) and entry.counts.written <= BROADCAST_CHANGES:
-        wanted = F.broadcast(wanted)
-    if truncated:
-        wanted = wanted.unionByName(there.select(*keys)).distinct()
-    if everything:
-        wanted = wanted.unionByName(behind.select(*keys)).distinct()
-    columns = [each.name for each in run.columns]
-    with computed(differences(behind, there, wanted, columns, order, versions=target.cdc.scd_type != 1)) as (
-        ready,
-        told,
-    ):
-        on = F.expr(order.same_key("s", "t"))
-        if target.cdc.scd_type != 1:
-            on = on & F.expr(f"s.{names.START_AT} = t.{names.START_AT}")
-        plan = Merge(
-            on=on,
-            ranges={},
-            delete=f"s.{names.DELETE}",
-            update=f"NOT s.{names.DELETE}",
-            insert=f"NOT s.{names.DELETE}",
-            values={quoted(name): f"s.{quoted(name)}" for name in columns},
-        )
-        query_batch.merge_rows(ready, told["rows"], plan, entry, run)

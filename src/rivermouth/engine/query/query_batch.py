@@ -7,14 +7,23 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
-
 from rivermouth.domain.delta.merge_report import way
 from rivermouth.domain.delta.table_transaction import TableTransaction
 from rivermouth.domain.query.kafka_size import kafka_size
 from rivermouth.engine.query.query_events import BatchKnown, BatchWritten
 from rivermouth.engine.query.query_table import conformed
-from rivermouth.errors import FilesOfBatchGone, QueryCountsDisagree
+from rivermouth.engine.query.steps.batch_letters import (
+    MARK,
+    Routed,
+    at_its_time,
+    check_files,
+    complete_dead_letters,
+    counting,
+    hold,
+    write_dead_letters,
+    write_same,
+)
+from rivermouth.errors import QueryCountsDisagree
 from rivermouth.names import quoted
 from rivermouth.ports.delta import delta_table
 from rivermouth.ports.delta.delta_merge import merge
@@ -22,7 +31,6 @@ from rivermouth.ports.internals.expressions import is_of_the_day
 from rivermouth.ports.internals.observed import Observed
 from rivermouth.ports.internals.persisted import held_bytes
 from rivermouth.ports.internals.prepared_plan import Prepared
-from rivermouth.ports.internals.query_plans import missing_files
 from rivermouth.ports.lake.query_checkpoint import FixedOffsets
 from rivermouth.rows import envelope, row_expectations
 
@@ -30,7 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
 
     from rivermouth.domain.query.query_entry import QueryCounts, QueryEntry
@@ -46,9 +53,10 @@ def process(frame: DataFrame, batch_id: int, query_id: str, run: QueryRun) -> No
     1. ledger: a batch that the table has already is left out.
     2. sources: where they were at the end of the batch, as Spark has written it; files are kept by name.
     3. check: each expectation becomes a boolean column, and each row gets its route: where it goes.
-    4. write: the rows for the table and the ledger entry with its counts, in one Delta commit.
-    5. dead letters: only if there are any, they are found again and written to their own table. If the batch replaces
-       all rows of the table, those of older batches are deleted.
+    4. write: the rows for the table and the ledger entry with its counts, in one Delta commit. Only if there are dead
+       letters, the batch is read once more before the commit, and they are held in files.
+    5. dead letters: these are written to their own table. If the batch replaces all rows of the table, those of older
+       batches are deleted.
 
     Args:
         frame: The rows of the batch.
@@ -59,10 +67,11 @@ def process(frame: DataFrame, batch_id: int, query_id: str, run: QueryRun) -> No
     Raises:
         CommitLost: Another process wrote the entry first.
         QueryCountsDisagree: Other rows were written than were counted.
+        LettersDisagree: As ``batch_letters.hold``.
 
     Guarantees:
         Run twice: the second time writes nothing. Stopped anywhere: the table has the whole batch with its entry or
-        nothing of it; dead letters that are missing then come with the next try of the same batch.
+        nothing of it; dead letters that are missing then are written when the flow starts again, as they were counted.
     """
     started, context = time.monotonic(), run.context
     # 1 ledger
@@ -75,31 +84,39 @@ def process(frame: DataFrame, batch_id: int, query_id: str, run: QueryRun) -> No
     context.step("check")
     run.begin_counts()
     routed = _prepared("route", lambda rows: row_expectations.route(rows, context.expectations), run).over(frame)
-    observed = Observed(routed, row_expectations.counting(context.expectations))
     # 4 write
+    write_same(at_its_time(routed, entry, run), run, lambda rows: _write(rows, entry, run))
+    # 5 dead letters
+    counts = run.entry.counts
+    if counts.dead_lettered:
+        write_dead_letters(frame.sparkSession, run)
+    _forget_replaced(frame.sparkSession, run)
+    report_batch(counts, started, run)
+
+
+def _write(routed: Routed, entry: QueryEntry, run: QueryRun) -> None:
+    """Writes the rows for the table in one commit with the entry; the dead letters are held before."""
+    context, expectations = run.context, run.context.expectations
+    observed = Observed(routed.rows, counting(routed.rows, expectations))
     context.step("write")
     rows = _prepared("conform", lambda rows: _in_table(rows, run.columns), run).over(observed.rows)
-    position, commit = context.ledger.write(
+
+    def counted() -> QueryEntry:
+        told = observed.get()
+        counts = run.whole_counts(row_expectations.counted(expectations, told))
+        return hold(routed, entry.counted(counts), told[MARK], run)
+
+    run.position, commit = context.ledger.write(
         rows,
         run.position,
-        lambda: held(
-            routed,
-            run,
-            entry.counted(run.whole_counts(row_expectations.counted(context.expectations, observed.get()))),
-        ),
+        counted,
         table_id=run.table_id,
         replace=run.replaces,
         # No other thread writes in its session: a stream has one of its own, and a batch query gets one.
         by_footers=True,
     )
     context.step("written")
-    run.position, counts = position, position.entry.counts
     check_counts(commit.rows_written, run)
-    # 5 dead letters
-    if counts.dead_lettered:
-        write_dead_letters(routed, run)
-    _forget_replaced(frame.sparkSession, run)
-    report_batch(counts, started, run)
 
 
 def _forget_replaced(spark: SparkSession, run: QueryRun) -> None:
@@ -213,55 +230,6 @@ def sourced(frame: DataFrame, entry: QueryEntry, run: QueryRun) -> tuple[DataFra
     return frame if size is None else envelope.coalesced(frame, *size), entry.with_files(len(found))
 
 
-def check_files(spark: SparkSession, query: StreamingQuery | None, flow: str) -> None:
-    """Checks that all files of the batch that a query processes are there.
-
-    Raises:
-        FilesOfBatchGone: Some are gone since the batch was planned.
-    """
-    gone = [] if query is None else missing_files(spark, query)
-    if gone:
-        raise FilesOfBatchGone(flow=flow, count=len(gone), file=gone[0])
-
-
-def held(routed: DataFrame, run: QueryRun, entry: QueryEntry) -> QueryEntry:
-    """The entry, which is about to be committed; its dead letters are kept if its batch cannot come again."""
-    if entry.counts.dead_lettered and isinstance(run.context.checkpoint, FixedOffsets):
-        run.context.held_letters.hold(_letters(routed, run, entry), entry)
-    return entry
-
-
-def write_dead_letters(routed: DataFrame, run: QueryRun) -> None:
-    """Writes the dead letters of the newest entry."""
-    context, entry = run.context, run.entry
-    context.step("dead_letters")
-    if not isinstance(context.checkpoint, FixedOffsets) or not write_held(routed.sparkSession, run):
-        context.dead_letters.write(_letters(routed, run, entry), entry)
-
-
-def write_held(spark: SparkSession, run: QueryRun) -> bool:
-    """Writes the dead letters of the newest entry that were kept; whether there were any."""
-    context, entry = run.context, run.entry
-    letters = context.held_letters.held(spark, entry)
-    if letters is None:
-        return False
-    context.dead_letters.write(letters, entry)
-    context.held_letters.forget(entry.flow)
-    return True
-
-
-def _letters(routed: DataFrame, run: QueryRun, entry: QueryEntry) -> DataFrame:
-    context = run.context
-    letters = context.dead_letters.letters(routed, context.expectations, entry, run.columns)
-    if run.query is None or not run.decoded:
-        return letters
-    letters = letters.withColumn("reason", F.lit("EXPECTATION"))
-    for each in run.decoded:
-        refused = each.letters(routed.sparkSession, run.query, entry, context.dataset)
-        letters = letters.unionByName(refused, allowMissingColumns=True)
-    return letters
-
-
 def is_known(frame: DataFrame, batch_id: int, query_id: str, run: QueryRun) -> bool:
     """Whether the table has a batch already. The dead letters of the newest one are written, if they are missing."""
     entry, context = run.entry, run.context
@@ -277,29 +245,3 @@ def is_known(frame: DataFrame, batch_id: int, query_id: str, run: QueryRun) -> b
         frame.write.format("noop").mode("overwrite").save()
     context.emit(BatchKnown(context.dataset, context.flow, batch_id))
     return True
-
-
-def complete_dead_letters(frame: DataFrame, run: QueryRun) -> None:
-    """Writes the dead letters of the newest batch, if they are missing.
-
-    Args:
-        frame: The rows of that batch again.
-        run: The flow.
-    """
-    if lacks_dead_letters(frame.sparkSession, run) and not write_held(frame.sparkSession, run):
-        check_files(frame.sparkSession, run.query, run.context.flow)
-        write_dead_letters(row_expectations.route(frame, run.context.expectations), run)
-
-
-def complete_held(spark: SparkSession, run: QueryRun) -> None:
-    """Writes the dead letters of the newest batch, if they are missing and were kept."""
-    if lacks_dead_letters(spark, run):
-        write_held(spark, run)
-
-
-def lacks_dead_letters(spark: SparkSession, run: QueryRun) -> bool:
-    """Whether the newest batch ended between its commit and its dead letters."""
-    entry = run.entry
-    if not entry.counts.dead_lettered:
-        return False
-    return run.context.dead_letters.newest_entry(spark, entry.flow) < entry.number

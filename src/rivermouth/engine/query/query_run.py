@@ -59,7 +59,7 @@ class QueryContext:
         ledger: Its ledger in the table.
         checkpoint: Its checkpoint.
         dead_letters: Those of the table.
-        held_letters: Dead letters of batches that cannot come again.
+        held_letters: Dead letters of a batch, until they are in their table.
         source_files: The files that queries of the table have read.
         expectations: Conditions on its rows.
         listener: Gets the events.
@@ -114,9 +114,11 @@ class QueryRun:
         decoded: Records that its query decodes.
         static_tables: Folders of the Delta tables that each batch of its query is joined with.
         prepared: What is made of the rows of each batch, by the name of the step.
+        is_repeatable: Whether each look at a batch has found the same dead letters so far.
         query: What Spark has started; None before, and of a batch that is no stream's.
         counts: Of the batches of this run.
-        late_rows: Gives how many rows a watermark has left out in the batch in hand.
+        late_rows: Gives how many rows a watermark has left out in the batch in hand, each time that it was read.
+        late_before: How many of them were left out before the batch was read once more.
         failure: The first error of a batch.
         stopping: Set when it shall end after the batch in hand.
     """
@@ -135,9 +137,11 @@ class QueryRun:
     decoded: Sequence[DecodedStream] = ()
     static_tables: Sequence[str] = ()
     prepared: dict[str, Prepared] = field(default_factory=dict)
+    is_repeatable: bool = True
     query: StreamingQuery | None = None
     counts: QueryCounts = NO_COUNTS
     late_rows: Callable[[], int] = lambda: 0
+    late_before: int = 0
     failure: BaseException | None = None
     stopping: threading.Event = field(default_factory=threading.Event)
 
@@ -148,10 +152,11 @@ class QueryRun:
 
     def begin_counts(self) -> None:
         """Begins to count a batch in the views and records that the query reads."""
+        self.late_before = 0
         counted_view.reset(self.views)
         decoded_stream.reset(self.decoded)
 
     def whole_counts(self, counts: QueryCounts) -> QueryCounts:
         """The counts of a batch's rows, with those of views that it read, of refused records, and of late rows."""
         counts = decoded_stream.with_refused(counted_view.with_views(counts, self.views), self.decoded)
-        return replace(counts, late=self.late_rows())
+        return replace(counts, late=self.late_rows() - self.late_before)

@@ -12,8 +12,17 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from rivermouth import names
 from rivermouth.domain.delta.merge_report import way
-from rivermouth.engine.query.query_batch import check_counts, merge_rows, report_batch, write_dead_letters
+from rivermouth.engine.query.query_batch import check_counts, merge_rows, report_batch
 from rivermouth.engine.query.query_table import conformed
+from rivermouth.engine.query.steps.batch_letters import (
+    MARK,
+    Routed,
+    at_its_time,
+    counting,
+    hold,
+    write_dead_letters,
+    write_same,
+)
 from rivermouth.engine.query.streaming import failure
 from rivermouth.errors import RivermouthError
 from rivermouth.names import quoted
@@ -68,6 +77,7 @@ def refresh(plan: ViewPlan, decision: Decision, sources: Mapping[str, ViewSource
         CommitLost: Another process wrote the entry first.
         CountsDisagree: Other rows were written than were counted.
         RowExpectationFailed: A row broke an expectation whose action is fail.
+        LettersDisagree: As ``batch_letters.hold``.
         QueryFailed: Spark could not compute or write the rows or the dead letters.
 
     Guarantees:
@@ -95,26 +105,32 @@ def refresh(plan: ViewPlan, decision: Decision, sources: Mapping[str, ViewSource
 
 
 def _write(frame: DataFrame, entry: QueryEntry, run: QueryRun, *, replaces: bool) -> None:
-    """Writes what the query gave, in the place of all rows or behind them."""
-    context = run.context
-    routed = row_expectations.route(frame, context.expectations)
-    observed = Observed(routed, row_expectations.counting(context.expectations))
+    """Writes what the query gave, in the place of all rows or behind them, and its dead letters."""
+    context, spark = run.context, frame.sparkSession
+    routed = at_its_time(row_expectations.route(frame, context.expectations), entry, run)
+    write_same(routed, run, lambda rows: _write_rows(rows, entry, run, replaces=replaces))
+    if replaces:
+        context.dead_letters.forget_before(spark, run.entry)
+    if run.entry.counts.dead_lettered:
+        write_dead_letters(spark, run)
+
+
+def _write_rows(routed: Routed, entry: QueryEntry, run: QueryRun, *, replaces: bool) -> None:
+    """Writes the rows for the table in one commit with the entry; the dead letters are held before."""
+    context, expectations = run.context, run.context.expectations
+    observed = Observed(routed.rows, counting(routed.rows, expectations))
     rows = conformed(observed.rows.where(row_expectations.IN_TABLE), run.columns)
     context.step("write")
-    position, commit = context.ledger.write(
-        rows,
-        run.position,
-        lambda: entry.counted(row_expectations.counted(context.expectations, observed.get())),
-        table_id=run.table_id,
-        replace=replaces and (run.layout or True),
+
+    def counted() -> QueryEntry:
+        told = observed.get()
+        return hold(routed, entry.counted(row_expectations.counted(expectations, told)), told[MARK], run)
+
+    run.position, commit = context.ledger.write(
+        rows, run.position, counted, table_id=run.table_id, replace=replaces and (run.layout or True)
     )
     context.step("written")
-    run.position = position
     check_counts(commit.rows_written, run)
-    if replaces:
-        context.dead_letters.forget_before(frame.sparkSession, position.entry)
-    if position.entry.counts.dead_lettered:
-        write_dead_letters(routed, run)
 
 
 def _changed(

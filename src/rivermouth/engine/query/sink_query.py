@@ -15,8 +15,8 @@ from rivermouth.domain.query.query_entry import QueryCounts, streams_moved
 from rivermouth.engine.flow.query_end import Stopping, until_ended
 from rivermouth.engine.query import counted_view
 from rivermouth.engine.query.counted_view import CountedView, with_views
-from rivermouth.engine.query.query_batch import check_files
 from rivermouth.engine.query.query_events import CheckpointMade, SinkWritten
+from rivermouth.engine.query.steps.batch_letters import check_files
 from rivermouth.engine.query.streaming import (
     GIVEN_UP,
     SOURCES_CHANGED,

@@ -19,8 +19,8 @@ from rivermouth.domain.query.query_entry import ONE_BATCH, QueryEntry, fingerpri
 from rivermouth.domain.query.view_tree import table_name
 from rivermouth.engine.flow import task_failures
 from rivermouth.engine.flow.query_end import STOP_TIMEOUT_S, Stopping, until_ended
-from rivermouth.engine.query.query_batch import lacks_dead_letters
 from rivermouth.engine.query.query_events import CheckpointMade, QueryChanged
+from rivermouth.engine.query.steps.batch_letters import lacks_dead_letters
 from rivermouth.errors import (
     CheckpointOfAnotherFlow,
     NullInColumn,

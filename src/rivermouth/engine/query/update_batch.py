@@ -11,6 +11,14 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from rivermouth import names
 from rivermouth.engine.query import query_batch
 from rivermouth.engine.query.query_table import conformed
+from rivermouth.engine.query.steps.batch_letters import (
+    MARK,
+    Routed,
+    at_its_time,
+    counting_columns,
+    hold,
+    write_dead_letters,
+)
 from rivermouth.errors import UpdateKeysRepeated
 from rivermouth.names import quoted
 from rivermouth.ports.internals.persisted import computed
@@ -50,18 +58,19 @@ class UpdateBatch:
         frame, entry = query_batch.sourced(frame, entry, run)
         context.step("check")
         expectations = context.expectations
-        routed = row_expectations.route(frame, expectations)
+        routed = at_its_time(row_expectations.route(frame, expectations), entry, run)
         run.begin_counts()
-        with computed(routed, *row_expectations.counting_columns(expectations)) as (ready, told):
+        mark = row_expectations.letter_mark(routed.schema, expectations)
+        with computed(routed, *counting_columns(expectations, mark)) as (ready, told):
             counts = run.whole_counts(row_expectations.counted(expectations, told.asDict()))
             rows = conformed(ready.where(row_expectations.IN_TABLE), run.columns)
             self._check_keys(rows, run)
-            entry = query_batch.held(routed, run, entry.counted(counts))
+            entry = hold(Routed(ready, kept=True), entry.counted(counts), told[MARK], run)
             context.step("write")
             self._merge(rows, entry, run)
             context.step("written")
         if counts.dead_lettered:
-            query_batch.write_dead_letters(routed, run)
+            write_dead_letters(frame.sparkSession, run)
         query_batch.report_batch(counts, started, run)
 
     def _check_keys(self, rows: DataFrame, run: QueryRun) -> None:

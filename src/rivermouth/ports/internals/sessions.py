@@ -133,6 +133,23 @@ def now(spark: SparkSession) -> dt.datetime:
     return dt.datetime.now(dt.UTC) if given is None else _EPOCH + dt.timedelta(microseconds=int(given))
 
 
+def at_time(frame: DataFrame, at: dt.datetime) -> DataFrame:
+    """The same query, in which ``current_timestamp()`` and its relatives are ``at``.
+
+    In a session whose time a test has set, they are that time.
+    """
+    from pyspark.sql import DataFrame  # noqa: PLC0415 - see the module
+
+    spark = frame.sparkSession
+    if spark.conf.get(_TIME_SETTING, None) is not None:
+        return frame
+    return DataFrame(java_class(spark, _TIME).fixed(frame._jdf, _micros(at)), spark)
+
+
+def _micros(at: dt.datetime) -> int:
+    return (at - _EPOCH) // dt.timedelta(microseconds=1)
+
+
 def _allowing(spark: SparkSession, at: dt.datetime | None) -> Any:
     """Java's session; those that are made of it from now on have the time that is set for them."""
     found = java_session(spark)
@@ -144,7 +161,7 @@ def _allowing(spark: SparkSession, at: dt.datetime | None) -> Any:
 def _at(at: dt.datetime | None, java: Any) -> Any:
     """A session of Java's, whose time is set."""
     if at is not None:
-        java.conf().set(_TIME_SETTING, str((at - _EPOCH) // dt.timedelta(microseconds=1)))
+        java.conf().set(_TIME_SETTING, str(_micros(at)))
     return java
 
 

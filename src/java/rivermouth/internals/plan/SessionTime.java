@@ -8,6 +8,7 @@ import java.util.Collections;
 import java.util.Set;
 import java.util.WeakHashMap;
 
+import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.expressions.CurrentBatchTimestamp;
 import org.apache.spark.sql.catalyst.expressions.CurrentDate;
@@ -20,6 +21,8 @@ import org.apache.spark.sql.catalyst.expressions.TimeZoneAwareExpression;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.util.DateTimeUtils;
+import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.classic.Dataset$;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DateType;
@@ -32,7 +35,8 @@ import scala.Option;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * The current time of a session's queries, where a test has set it: {@code current_timestamp()} and its relatives.
+ * The current time of a session's queries, where a test has set it, or of one query: {@code current_timestamp()} and its
+ * relatives.
  *
  * <p>Spark asks the clock of the machine while it optimises a query, and a stream asks it for each batch. Before that,
  * Spark runs the rules that normalise a plan, which change nothing that the analysed plan says.
@@ -51,6 +55,13 @@ public final class SessionTime {
         if (KNOWN.add(extensions)) {
             extensions.injectPlanNormalizationRule(each -> new Setting((SparkSession) each));
         }
+    }
+
+    /** The same query, in which the current time is this one, in microseconds since 1970; itself if it asks no clock. */
+    public static Dataset<Row> fixed(Dataset<Row> query, long micros) {
+        LogicalPlan plan = query.queryExecution().analyzed();
+        LogicalPlan found = (LogicalPlan) plan.transformAllExpressionsWithSubqueries(new Fixing(micros));
+        return found == plan ? query : Dataset$.MODULE$.ofRows(query.sparkSession(), found);
     }
 
     private static Literal literal(Expression clock, long micros) {

@@ -13,6 +13,7 @@ from rivermouth.engine.query import auto_cdc, query_batch
 from rivermouth.engine.query.nothing_new import NOTHING_NEW, has_nothing_new
 from rivermouth.engine.query.query_events import ViewDecided
 from rivermouth.engine.query.refresh import refresh
+from rivermouth.engine.query.steps.batch_letters import complete_dead_letters, complete_held
 from rivermouth.engine.query.streaming import run_batch, run_query
 from rivermouth.engine.query.update_batch import UpdateBatch
 from rivermouth.errors import RefreshNotIncremental
@@ -96,12 +97,8 @@ def refresh_node(
             return Done(*sinks.run_sink(work))
     if not evaluated.frame.isStreaming:
         evaluated = in_own_session(evaluated)
-    run = opened(loaded, flow, context, evaluated.frame)
-    run.stopping, run.views, run.decoded = hooks.stopping, evaluated.views, evaluated.decoded
-    if run.entry.kind == "cleared":  # what others added while the table was being emptied
-        context.dead_letters.give_up(workspace.session, flow.name)
-    if evaluated.frame.isStreaming:
-        run.static_tables = [place for _, place in static_tables(loaded, evaluated.inputs)]
+    run = _opened(loaded, flow, context, evaluated)
+    run.stopping = hooks.stopping
     if flow.kind == "refresh":
         return _view(loaded, node, evaluated, run)
     context.ledger.check_not_restored(run.position)
@@ -117,6 +114,18 @@ def refresh_node(
     with told_if_cleared(loaded, node, flow, evaluated.inputs), named_if_missing(loaded, flow, evaluated.inputs):
         late = run_query(evaluated.frame, run, batch, interval_s=interval_s, output_mode=mode)
     return Done(run.counts, late)
+
+
+def _opened(loaded: Loaded, flow: FlowNode, context: QueryContext, evaluated: Evaluated) -> QueryRun:
+    """A flow into a table, where it is in its ledger; its newest entry has its dead letters."""
+    run = opened(loaded, flow, context, evaluated.frame)
+    run.views, run.decoded = evaluated.views, evaluated.decoded
+    if run.entry.kind == "cleared":  # what others added while the table was being emptied
+        context.dead_letters.give_up(loaded.workspace.session, flow.name)
+    if evaluated.frame.isStreaming:
+        run.static_tables = [place for _, place in static_tables(loaded, evaluated.inputs)]
+    complete_held(evaluated.frame.sparkSession, run)
+    return run
 
 
 def _snapshots(loaded: Loaded, node: Node, flow: FlowNode, context: QueryContext, hooks: FlowHooks) -> Done:
@@ -175,7 +184,7 @@ def _once(evaluated: Evaluated, run: QueryRun, batch: Batch, mode: str) -> Done:
     frame, entry = evaluated.frame, run.entry
     if entry.has_run(streaming=frame.isStreaming):
         if not frame.isStreaming:
-            query_batch.complete_dead_letters(frame, run)
+            complete_dead_letters(frame, run)
         return Done(reason=_HAS_RUN)
     if not frame.isStreaming:
         run_batch(frame, 0, ("{}",), run, batch)

@@ -10,7 +10,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from rivermouth import names
 from rivermouth.domain.query.query_entry import QueryCounts
-from rivermouth.engine.query import auto_cdc, query_batch
+from rivermouth.engine.query import auto_cdc
+from rivermouth.engine.query.steps.batch_letters import complete_held
 from rivermouth.engine.query.streaming import run_batch
 from rivermouth.errors import SnapshotInvalid, SnapshotVersionInvalid
 from rivermouth.pipelines.running.declared_columns import with_computed
@@ -65,13 +66,13 @@ def run_snapshots(
     if not _is_versioned(flow):
         frame = _taken(loaded, node, flow, loaded.workspace.evaluate(flow.query, context.dataset, flow.at))
         run = opened(loaded, flow, context, frame)
-        query_batch.complete_held(frame.sparkSession, run)
+        complete_held(frame.sparkSession, run)
         if has_run(flow, entry):
             return None
         _merge(flow, run, with_computed(frame, node.columns), time_after(_newest(run.entry), loaded.workspace.now()))
         return run.counts
     nothing = loaded.workspace.session.range(0)
-    query_batch.complete_held(nothing.sparkSession, opened(loaded, flow, context, nothing))
+    complete_held(nothing.sparkSession, opened(loaded, flow, context, nothing))
     if has_run(flow, entry):
         return None
     while not stopping.is_set():

@@ -1,0 +1,1 @@
+"""Steps of a query's batch that go with more than one way to write it."""
