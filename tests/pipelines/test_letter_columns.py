@@ -6,6 +6,7 @@ import datetime as dt
 
 import pytest
 from pyspark.sql import types as T
+from tests.pipelines.conftest import refusal
 
 from rivermouth.cli.main import invoke
 from rivermouth.pipelines import dead_letters
@@ -94,6 +95,56 @@ def test_letters_of_flows_with_other_types_than_their_table_are_replayed(folder)
     (done,) = dead_letters.replayed(folder.pipeline(), ["both"])
     assert (done.tried, done.replayed) == (2, 2)
     assert folder.rows("default.both") == [("1", 500), ("d1", 500)]
+
+
+REFUSED = """
+CREATE STREAMING TABLE short (id INT, name VARCHAR(5), amount INT, {small}{more})
+AS SELECT id, day AS name, amount FROM STREAM read_files('{folder}', {given});
+CREATE STREAMING TABLE times (id INT, at TIMESTAMP, amount INT, {small})
+AS SELECT id, CAST(day AS {columns}) AS at, amount FROM STREAM read_files('{folder}', {given});
+"""
+NOT_TAKEN = (
+    "[LETTERS_NOT_TAKEN] 2 dead letters of short that meet its expectations are not replayed, as the table does not "
+    "take all of their rows: {}; they are open again, and none was written\n"
+    "  hint: give short an expectation that says what its table takes; rivermouth dead-letters replay short"
+)
+OF_OTHER_TYPES = (
+    "[LETTERS_OF_OTHER_TYPES] dead letters of times are kept as JSON (2), as their columns had types that do not go "
+    "with those of now, and are not replayed; they stay open\n"
+    "  hint: rivermouth dead-letters show times, then discard; or rivermouth run --full-refresh times"
+)
+
+
+def test_letters_that_their_table_does_not_take_or_that_are_kept_as_json_stay_open(folder, capsys):
+    def defined(**others):
+        texts = {"most": 100, "columns": "TIMESTAMP", "more": "", **others}
+        define(folder, REFUSED.replace("{more}", texts["more"]), most=texts["most"], columns=texts["columns"])
+
+    defined()
+    folder.feed("in/1.json", *({"id": n, "amount": 500, "day": day} for n, day in ((1, "2026-01-01"), (2, "2026"))))
+    assert {each.counts.dead_lettered for each in folder.run().values()} == {2}
+    defined(most=501)
+    for _ in range(2):
+        told = refusal(lambda: dead_letters.replayed(folder.pipeline(), ["short"]))
+        assert told.startswith(NOT_TAKEN.partition("{}")[0])
+        assert told.endswith(NOT_TAKEN.partition("{}")[2])
+        assert "2026-01-01" not in told
+        assert [status for _, status, _ in letters(folder, "short")] == ["open"] * 2
+    long = ", CONSTRAINT fits EXPECT (length(name) <= 5) ON VIOLATION DEAD LETTER"
+    defined(most=501, more=long)
+    (done,) = dead_letters.replayed(folder.pipeline(), ["short"])
+    assert (done.tried, done.replayed, done.left) == (2, 1, ())
+    assert folder.rows("default.short", "id, name") == [(2, "2026")]
+
+    defined(columns="DATE", more=long)
+    folder.feed("in/2.json", {"id": 3, "amount": 500, "day": "2026"})
+    assert folder.run(refresh=("times",))["times"].counts.dead_lettered == 1
+    defined(columns="DATE", most=501, more=long)
+    capsys.readouterr()
+    place = str(folder.folder / "pipeline.yml")
+    assert invoke(["dead-letters", "replay", "times", "--file", place]) == 0
+    assert capsys.readouterr().out == f"times: 1 dead letter tried, 1 in the table\n{OF_OTHER_TYPES}\n"
+    assert refusal(lambda: dead_letters.replayed(folder.pipeline(), ["times"])) == OF_OTHER_TYPES
 
 
 INT, LONG, FLOAT, DOUBLE, TEXT = T.IntegerType(), T.LongType(), T.FloatType(), T.DoubleType(), T.StringType()

@@ -17,7 +17,7 @@ from rivermouth.cli.pipelines import SettingsChoice, has_flows, pipelines_of, wi
 from rivermouth.cli.text_table import columns
 
 if TYPE_CHECKING:
-    from rivermouth.engine.query.replay_letters import ReplayedRows
+    from rivermouth.engine.query.replays.replayed_rows import ReplayedRows
     from rivermouth.pipelines.dead_letters import LetterFilter
     from rivermouth.pipelines.running.pipeline import Pipeline
     from rivermouth.rows.dead_letter import DeadLetterFilter
@@ -305,14 +305,14 @@ def _filter_of_rows(chosen: dict[str, Any], allowed: Collection[str]) -> LetterF
 
 
 def _replayed_rows(done: ReplayedRows) -> str:
-    from rivermouth.pipelines.dead_letters import records_not_replayed
+    from rivermouth.pipelines.dead_letters import letters_left
 
     would, rows = "would be " if done.dry_run else "", done.replayed - done.records + done.rows
     parts = [f"{count(done.tried, 'dead letter')} tried", f"{rows:,} {would}in the table"]
     parts += [f"{done.dropped:,} {would}left out"] if done.dropped else []
     parts += [f"{done.dead_lettered:,} {would}dead-lettered as rows"] if done.dead_lettered else []
     parts += [f"{done.remaining:,} still fail"] if done.remaining else []
-    return "\n".join([f"{done.table}: {', '.join(parts)}", *map(str, records_not_replayed(done))])
+    return "\n".join([f"{done.table}: {', '.join(parts)}", *map(str, letters_left(done))])
 
 
 def _filter(chosen: dict[str, Any]) -> DeadLetterFilter:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from rivermouth.errors import LettersNotReplayed, RecordsNotReplayed
+from rivermouth.errors import LettersNotReplayed, LettersOfOtherTypes, RecordsNotReplayed
 from rivermouth.pipelines.commands import opened
 from rivermouth.pipelines.running.known import KnownDataset, read_known
 from rivermouth.ports.delta import delta_table
@@ -17,7 +17,9 @@ from rivermouth.project.commands.managed_session import NO_HOOKS, ManagedSession
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
-    from rivermouth.engine.query.replay_letters import LetterTable, ReplayedRows
+    from rivermouth.engine.query.replay_letters import LetterTable
+    from rivermouth.engine.query.replays.replayed_rows import ReplayedRows
+    from rivermouth.errors import RivermouthError
     from rivermouth.pipelines.graph import Node
     from rivermouth.pipelines.running.load import Loaded
     from rivermouth.pipelines.running.pipeline import Pipeline
@@ -242,6 +244,8 @@ def replayed(
         LettersNotReplayed: A named table is a materialized view, or a target of AUTO CDC, or has other rows with each
             batch.
         RecordsNotReplayed: All open dead letters of the named tables are records that their queries cannot try again.
+        LettersOfOtherTypes: The columns of all open dead letters of the named tables had other types.
+        LettersNotTaken: A table does not take the rows of all dead letters that pass.
         CommitLost: Another process did the same at the same time.
         RivermouthError: What is wrong with the pipeline.
 
@@ -265,13 +269,18 @@ def replayed(
             if node.name not in refused
         ]
         if names and (only := [each for each in done if each.left]) and not any(each.tried for each in done):
-            raise records_not_replayed(only[0])[0]
+            raise letters_left(only[0])[0]
         return done
 
 
-def records_not_replayed(done: ReplayedRows) -> list[RecordsNotReplayed]:
-    """Why records among the dead letters of a table were left out, as errors."""
-    return [RecordsNotReplayed(dataset=done.table, records=each.records, detail=each.why) for each in done.left]
+def letters_left(done: ReplayedRows) -> list[RivermouthError]:
+    """Why dead letters of a table were left out, as errors."""
+    return [
+        RecordsNotReplayed(dataset=done.table, records=each.records, detail=each.why)
+        if each.why
+        else LettersOfOtherTypes(dataset=done.table, rows=each.records)
+        for each in done.left
+    ]
 
 
 def discarded(

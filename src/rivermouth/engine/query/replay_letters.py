@@ -6,13 +6,17 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from rivermouth import names
 from rivermouth.domain.delta.table_transaction import CountedTransaction, TableTransaction
+from rivermouth.domain.query.failure_texts import cause
 from rivermouth.domain.query.query_entry import QueryEntry, replay_text
 from rivermouth.engine.query.query_table import conformed
-from rivermouth.errors import CommitLost
+from rivermouth.engine.query.replays.replayed_rows import LeftRecords, ReplayedRows
+from rivermouth.errors import CommitLost, LettersNotTaken
 from rivermouth.names import quoted
 from rivermouth.ports.delta import delta_append, delta_table
 from rivermouth.ports.internals.delta_snapshot import table_state
@@ -20,7 +24,7 @@ from rivermouth.ports.lake.lake_files import files_for
 from rivermouth.ports.spark.local_frames import no_rows
 from rivermouth.rows import row_expectations
 from rivermouth.side_tables.held_letters import HeldLetters
-from rivermouth.side_tables.row_dead_letters import REWRITES, ROW, RowDeadLetters
+from rivermouth.side_tables.row_dead_letters import OLDER_ROW, REWRITES, ROW, RowDeadLetters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -38,48 +42,8 @@ REPLAYING: Final = "replaying"
 _TRIES: Final = 5
 """How often a replay begins its commit, where each time a flow commits first."""
 _PICKED: Final = "__picked"
-
-
-@dataclass(frozen=True, slots=True)
-class LeftRecords:
-    """Open dead letters that a replay left out: records that were not decoded.
-
-    Attributes:
-        records: How many.
-        why: Why they cannot be replayed.
-    """
-
-    records: int
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class ReplayedRows:
-    """What became of a table's open dead letters: ``tried = replayed + remaining``.
-
-    Attributes:
-        table: The table, as the pipeline writes it.
-        tried: How many were open and picked.
-        replayed: How many are done with, or would be: rows that are in the table now, and records that were decoded.
-        remaining: How many still fail: rows an expectation, and records the format.
-        records: How many of the replayed ones are records.
-        rows: How many rows these records brought into the table.
-        dropped: How many of these records, or of their rows, a setting, the query or an expectation left out.
-        dead_lettered: How many of their rows failed an expectation, and are new dead letters.
-        left: Records that were not tried.
-        dry_run: Whether nothing was written.
-    """
-
-    table: str
-    tried: int
-    replayed: int
-    remaining: int
-    records: int = 0
-    rows: int = 0
-    dropped: int = 0
-    dead_lettered: int = 0
-    left: tuple[LeftRecords, ...] = ()
-    dry_run: bool = False
+_RECORD: Final = "record"
+"""What a dead letter is that has no row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +109,7 @@ def replay(
 
     Raises:
         CommitLost: Another process did the same at the same time.
+        LettersNotTaken: The table does not take the rows of all that pass; none was written.
 
     Guarantees:
         Run twice: the second time moves none. Stopped anywhere: the next replay completes this one first; each row is
@@ -153,9 +118,11 @@ def replay(
     if not dry_run:
         complete(spark, table)
     letters, version = letters_of(spark, table)
-    # A record that was not decoded is no row.
-    groups = letters.where(is_open(failed)).groupBy("flow", F.col(ROW).isNull()).count().orderBy("flow").collect()
-    tried, passing = sum(count for _, is_record, count in groups if not is_record), 0
+    groups = letters.where(is_open(failed)).groupBy("flow", _kind(letters).alias("kind")).count().orderBy("flow")
+    by_kind: dict[str, dict[str, int]] = {kind: {} for kind in (ROW, OLDER_ROW, _RECORD)}
+    for flow, kind, count in groups.collect():
+        by_kind[kind][flow] = count
+    tried, passing = sum(by_kind[ROW].values()), 0
     if tried:
         state = table_state(spark, table.location)
         routed = _routed(letters, table, state.columns, failed)
@@ -165,8 +132,15 @@ def replay(
             number = next_number(state, newest)
             rewrite(table, routed, version, passes, REPLAYING, number)
             complete(spark, table, {number: False})
-    done = ReplayedRows(table.dataset, tried, passing, tried - passing, dry_run=dry_run)
-    return done, {flow: count for flow, is_record, count in groups if is_record}
+    older = sum(by_kind[OLDER_ROW].values())
+    left = (LeftRecords(older),) if older else ()
+    return ReplayedRows(table.dataset, tried, passing, tried - passing, left=left, dry_run=dry_run), by_kind[_RECORD]
+
+
+def _kind(letters: DataFrame) -> Column:
+    """What a dead letter is: a row, a row that is kept as JSON, or a record that was not decoded."""
+    older = F.col(OLDER_ROW) if OLDER_ROW in letters.columns else F.lit(None)
+    return F.when(F.col(ROW).isNotNull(), ROW).when(older.isNotNull(), OLDER_ROW).otherwise(_RECORD)
 
 
 def discard(spark: SparkSession, table: LetterTable, failed: str | None, *, dry_run: bool = False) -> int:
@@ -197,19 +171,30 @@ def complete(spark: SparkSession, table: LetterTable, begun: Mapping[int, bool] 
         table: The table.
         begun: The numbers of the replays that were begun, and whether they are about records; None to look.
 
+    A replay of rows that the table does not take is given up, too.
+
     Raises:
         CommitLost: Another process did the same at the same time.
+        LettersNotTaken: The table does not take the rows of a replay; its dead letters are open again.
     """
     begun = dict(_begun(letters_of(spark, table)[0])) if begun is None else begun
-    try:
-        given_up = [number for number in sorted(begun) if not _written(spark, table, number, records=begun[number])]
-    except delta_table.conflicts() as error:
-        raise table.lost(min(begun)) from error
+    given_up, refused = list[int](), list[LettersNotTaken]()
+    for number in sorted(begun):
+        try:
+            if not _written(spark, table, number, records=begun[number]):
+                given_up.append(number)
+        except LettersNotTaken as error:
+            given_up.append(number)
+            refused.append(error)
+        except delta_table.conflicts() as error:
+            raise table.lost(min(begun)) from error
     if begun:
         letters, version = letters_of(spark, table)
         mark = F.when(F.col("replay").isin(given_up), "open").otherwise("replayed") if given_up else "replayed"
         rewrite(table, letters.withColumn(LETTER, F.struct("*")), version, F.col("status") == REPLAYING, mark)
         table.held(spark).forget(table.replay_entry(0).flow)
+    for each in refused:
+        raise each
 
 
 def _begun(letters: DataFrame) -> list[tuple[int, bool]]:
@@ -222,15 +207,20 @@ def _written(spark: SparkSession, table: LetterTable, number: int, *, records: b
     """Whether the rows of a replay are in the table; those that dead letters hold are written now."""
     if not records:
         return _write_rows(spark, table, number)
+    is_there = _is_there(spark, table, number)
+    if is_there:
+        _write_held(spark, table, number)
+    return is_there
+
+
+def _is_there(spark: SparkSession, table: LetterTable, number: int) -> bool:
+    """Whether the rows of a replay are in the table; if not, they cannot be committed any more."""
     state = table_state(spark, table.location)
-    app = app_id(state.table_id)
     newest = newest_number(state)
     if newest < number:
         # The process that began it may still be at work: with a later number in the table, its commit is refused.
-        carried = TableTransaction(app, number + 1, replay_text(table.dataset, number + 1))
+        carried = TableTransaction(app_id(state.table_id), number + 1, replay_text(table.dataset, number + 1))
         delta_append.append(no_rows(spark, state.columns), table.location, carried)
-    if newest == number:
-        _write_held(spark, table, number)
     return newest == number
 
 
@@ -239,11 +229,20 @@ def _write_rows(spark: SparkSession, table: LetterTable, number: int) -> bool:
 
     Raises:
         CommitLost: A full refresh gave them up, or flows commit all the time.
+        LettersNotTaken: The table does not take them.
     """
     for state in states_to_commit_onto(spark, table, number):
-        rows = conformed(begun_letters(spark, table, number).select(f"{ROW}.*"), state.columns)
+        letters = begun_letters(spark, table, number)
         carried = TableTransaction(app_id(state.table_id), number, replay_text(table.dataset, number))
-        if delta_append.append_alone(rows, table.location, carried, onto=state.version):
+        try:
+            rows = conformed(letters.select(f"{ROW}.*"), state.columns)
+            done = delta_append.append_alone(rows, table.location, carried, onto=state.version)
+        except (PySparkException, Py4JJavaError) as error:
+            if not _is_there(spark, table, number):
+                detail = ": ".join(cause(error))
+                raise LettersNotTaken(dataset=table.dataset, rows=letters.count(), detail=detail) from error
+            done = True
+        if done:
             return True
     newest = newest_number(table_state(spark, table.location))
     if newest < number:

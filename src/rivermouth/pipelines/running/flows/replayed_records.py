@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rivermouth.engine.query.replay_letters import LeftRecords, ReplayedRows, replay
+from rivermouth.engine.query.replay_letters import replay
 from rivermouth.engine.query.replays.replay_records import RecordQuery, ReplayedRecords, replay_records
+from rivermouth.engine.query.replays.replayed_rows import LeftRecords, ReplayedRows
 from rivermouth.pipelines.running.flows.flow_runs import evaluated_flow
 from rivermouth.pipelines.running.output_modes import output_mode
 from rivermouth.pipelines.running.reads import in_own_session
@@ -33,6 +34,7 @@ def replayed_node(
 
     Raises:
         CommitLost: Another process replayed dead letters of the table at the same time.
+        LettersNotTaken: The table does not take the rows of all dead letters that pass.
         TableSchemaChanged: The table cannot take the columns of a query.
         RivermouthError: Why a query cannot make rows of the records.
 
