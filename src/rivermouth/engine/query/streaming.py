@@ -20,7 +20,7 @@ from rivermouth.domain.query.view_tree import table_name
 from rivermouth.engine.flow import task_failures
 from rivermouth.engine.flow.query_end import STOP_TIMEOUT_S, Stopping, until_ended
 from rivermouth.engine.query.query_events import CheckpointMade, QueryChanged
-from rivermouth.engine.query.steps.batch_letters import lacks_dead_letters
+from rivermouth.engine.query.steps.batch_letters import complete_held, lacks_dead_letters
 from rivermouth.errors import (
     CheckpointOfAnotherFlow,
     NullInColumn,
@@ -183,6 +183,20 @@ def run_batch(frame: DataFrame, batch_id: int, offsets: tuple[str, ...], run: Qu
     run.context = replace(run.context, checkpoint=FixedOffsets(offsets))
     try:
         batch(frame, batch_id, ONE_BATCH, run)
+    except RivermouthError:
+        raise
+    except Exception as error:
+        raise failure(error, run) from error
+
+
+def complete_letters(spark: SparkSession, run: QueryRun) -> None:
+    """Writes the dead letters of the newest batch, if they are missing and were held.
+
+    Raises:
+        RivermouthError: The typed reason why they could not be written.
+    """
+    try:
+        complete_held(spark, run)
     except RivermouthError:
         raise
     except Exception as error:

@@ -111,15 +111,13 @@ class TwoMerges:
         return position.entry.kind == "batch" and position.entry.onto == entry.number
 
     def _is_begun(self, entry: QueryEntry, behind: QueryEntry) -> bool:
-        """Whether the newest entry behind the target is of a try of the batch, which comes to the same changes now.
+        """Whether the newest entry behind the target is of a try of the same batch: up to the same offsets.
 
-        The version of a snapshot may be given again.
+        The version of a snapshot may be given again. A flow that runs once reads other rows each time.
         """
-        if not behind.holds(entry.query_id, entry.batch_id):
+        if not behind.holds(entry.query_id, entry.batch_id) or behind.offsets != entry.offsets:
             return False
-        if entry.query_id != ONE_BATCH:
-            return True
-        return self.target.order.snapshots and (behind.offsets, behind.onto) == (entry.offsets, entry.number)
+        return entry.query_id != ONE_BATCH or (self.target.order.snapshots and behind.onto == entry.number)
 
     def copy(self, entry: QueryEntry, *, everything: bool) -> None:
         """Makes the rows of the changed keys in the target what they are behind it, in one commit with ``entry``.

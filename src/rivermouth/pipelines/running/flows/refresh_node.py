@@ -13,8 +13,8 @@ from rivermouth.engine.query import auto_cdc, query_batch
 from rivermouth.engine.query.nothing_new import NOTHING_NEW, has_nothing_new
 from rivermouth.engine.query.query_events import ViewDecided
 from rivermouth.engine.query.refresh import refresh
-from rivermouth.engine.query.steps.batch_letters import complete_dead_letters, complete_held
-from rivermouth.engine.query.streaming import run_batch, run_query
+from rivermouth.engine.query.steps.batch_letters import complete_dead_letters
+from rivermouth.engine.query.streaming import complete_letters, run_batch, run_query
 from rivermouth.engine.query.update_batch import UpdateBatch
 from rivermouth.errors import RefreshNotIncremental
 from rivermouth.pipelines.running.declared_columns import computed_names, sequence_type
@@ -124,7 +124,7 @@ def _opened(loaded: Loaded, flow: FlowNode, context: QueryContext, evaluated: Ev
         context.dead_letters.give_up(loaded.workspace.session, flow.name)
     if evaluated.frame.isStreaming:
         run.static_tables = [place for _, place in static_tables(loaded, evaluated.inputs)]
-    complete_held(evaluated.frame.sparkSession, run)
+    complete_letters(evaluated.frame.sparkSession, run)
     return run
 
 

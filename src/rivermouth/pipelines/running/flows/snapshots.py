@@ -11,8 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from rivermouth import names
 from rivermouth.domain.query.query_entry import QueryCounts
 from rivermouth.engine.query import auto_cdc
-from rivermouth.engine.query.steps.batch_letters import complete_held
-from rivermouth.engine.query.streaming import run_batch
+from rivermouth.engine.query.streaming import complete_letters, run_batch
 from rivermouth.errors import SnapshotInvalid, SnapshotVersionInvalid
 from rivermouth.pipelines.running.declared_columns import with_computed
 from rivermouth.pipelines.running.flows.flow_runs import check_kind, opened, own_position
@@ -66,13 +65,13 @@ def run_snapshots(
     if not _is_versioned(flow):
         frame = _taken(loaded, node, flow, loaded.workspace.evaluate(flow.query, context.dataset, flow.at))
         run = opened(loaded, flow, context, frame)
-        complete_held(frame.sparkSession, run)
+        complete_letters(frame.sparkSession, run)
         if has_run(flow, entry):
             return None
         _merge(flow, run, with_computed(frame, node.columns), time_after(_newest(run.entry), loaded.workspace.now()))
         return run.counts
     nothing = loaded.workspace.session.range(0)
-    complete_held(nothing.sparkSession, opened(loaded, flow, context, nothing))
+    complete_letters(nothing.sparkSession, opened(loaded, flow, context, nothing))
     if has_run(flow, entry):
         return None
     while not stopping.is_set():
