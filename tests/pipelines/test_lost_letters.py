@@ -306,7 +306,7 @@ def appended():
 def changes():
     return rows().where("id > 0")
 
-for name in ("changed", "halfway"):
+for name in ("changed", "halfway", "planned_again"):
     dp.create_streaming_table(name, **GOOD)
     dp.create_auto_cdc_flow(target=name, source="changes", keys=["id"], sequence_by="v")
 
@@ -320,10 +320,13 @@ TARGETS = ("appended", "changed", "merged", "halfway")
 
 
 def ended_in_all(folder):
-    """Ends each flow behind its commit, and one of AUTO CDC between its two merges."""
-    others = folder.run(step=ending("dead_letters"), refresh=TARGETS[:3])
-    assert {each.result for each in others.values()} == {"failed"}
-    assert folder.run(step=ending("write"), refresh=("halfway",))["halfway"].result == "failed"
+    """Ends each flow behind its commit, and two of AUTO CDC between their merges; one forgets what it has planned."""
+    for step, tables in (("dead_letters", TARGETS[:3]), ("write", ("halfway", "planned_again"))):
+        assert {each.result for each in folder.run(step=ending(step), refresh=tables).values()} == {"failed"}
+    checkpoints = folder.folder / "lake/_rivermouth/pipelines/shop/checkpoints"
+    (checkpoint,) = checkpoints.glob("*planned_again*/*")
+    for each in ("offsets", "sources"):
+        shutil.rmtree(checkpoint / each)
 
 
 def test_dead_letters_are_those_that_were_counted_though_the_definition_is_another_one_by_now(folder):
@@ -337,6 +340,9 @@ def test_dead_letters_are_those_that_were_counted_though_the_definition_is_anoth
     for name in TARGETS:
         assert folder.rows(f"default.{name}", "id, v") == [(1, 10), (2, 600)], name
         assert letters(folder, name) == [(2,), (3,)], name
+    # The batch that was planned again is another one; what was merged of the first one stays.
+    assert folder.rows("default.planned_again", "id, v") == [(1, 10), (2, 600)]
+    assert not folder.has("default.planned_again__dead_letters")
     # An earlier version did not hold them: by another definition they are not written.
     folder.feed("in/3.json", {"id": 2, "v": 10_000}, {"id": 2, "v": 20_000})
     found = folder.run(step=ending("dead_letters"), refresh=("appended",))["appended"]
