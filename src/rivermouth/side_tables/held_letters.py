@@ -57,9 +57,11 @@ class HeldLetters:
 
     def held(self, spark: SparkSession, entry: QueryEntry) -> DataFrame | None:
         """The dead letters of an entry; None where they were not held."""
-        if _DONE.isdisjoint(self._files.names(self._place(entry))):
-            return None
-        return spark.read.parquet(self._place(entry))
+        return spark.read.parquet(self._place(entry)) if self.has(entry) else None
+
+    def has(self, entry: QueryEntry) -> bool:
+        """Whether the dead letters of an entry are held."""
+        return not _DONE.isdisjoint(self._files.names(self._place(entry)))
 
     def forget(self, flow: str) -> None:
         """Removes those of a flow.

@@ -71,7 +71,7 @@ class ViewState:
         sources: What happened to each table that it reads, by folder.
         outside: What else it reads; whether that has changed is unknown.
         changed_by_others: What somebody else did to its own table; empty where nobody did.
-        lacks_letters: Whether dead letters of its newest refresh are missing.
+        lacks_letters: Whether dead letters of its newest refresh are missing, and are not held.
         judged: Nodes that judge its rows by its expectations.
         has_letters: Whether one of its expectations makes dead letters.
         unfit_columns: Columns of its query by which no row of its table is found, and why.

@@ -96,7 +96,8 @@ def view_of(
         judged=judged,
         changed_by_others=_changed_by_others(context, position),
         lacks_letters=letters > 0
-        and context.dead_letters.newest_entry(loaded.workspace.session, entry.flow) < entry.number,
+        and context.dead_letters.newest_entry(loaded.workspace.session, entry.flow) < entry.number
+        and not context.held_letters.has(entry),
         has_letters=any(each.action == "dead_letter" for each in context.expectations),
         unfit_columns=dict(_unfit(frame.schema, columns or (), node)),
         policy=policy_of(node),
