@@ -349,6 +349,7 @@ def test_dead_letters_are_those_that_were_counted_though_the_definition_is_anoth
     assert str(folder.run(refresh=("appended",))["appended"].error) == (
         "[LETTERS_CHANGED] flow appended: 2 dead letters of ledger entry 2 of appended are missing, and by its "
         "definition of now the batch has 1; none was written\n"
+        "  at: src/a.py:9\n"
         "  hint: rivermouth run, once with the query and the expectations that the batch was written with; or "
         "rivermouth run --full-refresh appended"
     )
