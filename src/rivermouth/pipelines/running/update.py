@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
 Result = Literal["completed", "failed", "skipped"]
 _SIDE_BY_SIDE: Final = 4
-_END_S: Final = 1.0
-"""So long after its last word a JVM that is ended may still be listed."""
 _STOPPED: Final = "the update was stopped"
 
 
@@ -310,12 +308,7 @@ class Update:
 
     def _is_ended(self) -> bool:
         """Whether a stop has ended Spark too: an error that this caused is no failure."""
-        deadline, ended = time.monotonic() + _END_S, False
-        while self.stopping.is_set() and not (ended := has_ended(self.loaded.workspace.session)):
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(_END_S / 10)
-        return self.stopping.is_set() and ended
+        return self.stopping.is_set() and has_ended(self.loaded.workspace.session)
 
     def _may_pass(self, error: RivermouthError) -> bool:
         """Whether the flow is tried again. Without a JVM no flow is, so that the process ends and can be restarted."""

@@ -39,6 +39,27 @@ def process_of(spark: SparkSession) -> Any:
     return getattr(spark.sparkContext._gateway, "proc", None)
 
 
+def has_ended(spark: SparkSession, timeout_s: float) -> bool:
+    """Whether the process of the session's JVM is gone; never of one that this process did not start.
+
+    The connections of a JVM that is killed end before its process does. So one that does not answer is waited for.
+
+    Args:
+        spark: A session.
+        timeout_s: How long to wait for the end of a JVM that does not answer.
+    """
+    process = process_of(spark)
+    if process is None:
+        return False
+    jvm: Any = spark._jvm
+    try:
+        jvm.System.nanoTime()
+    except Exception:  # noqa: BLE001 - whatever py4j makes of a connection that is gone
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout_s)
+    return process.poll() is not None
+
+
 def release_function(spark: SparkSession, function: Callable[..., None] | None) -> None:
     """Has PySpark forget what it was given as ``foreachBatch(function)``.
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from rivermouth.spec import SparkSettings
 
 _END_TIMEOUT_S: Final = 10.0
+# The process of a JVM that does not answer any more may still be there for so long.
+_LISTED_S: Final = 1.0
 # Not the chatter of a start, nor a stack, nor a line of the log.
 _LAST_WORDS: Final = re.compile(
     r"^(?!WARNING:|.* VM warning:|\[\d|(?:NOTE: )?Picked up |Error occurred during initialization of VM|Using Spark"
@@ -215,8 +217,7 @@ def is_given() -> bool:
 
 def has_ended(spark: SparkSession) -> bool:
     """Whether the JVM behind the session is gone: killed, or out of memory."""
-    process = gateway.process_of(spark)
-    return process is not None and process.poll() is not None
+    return gateway.has_ended(spark, _LISTED_S)
 
 
 def abandon(spark: SparkSession) -> None:
@@ -233,7 +234,8 @@ def end(spark: SparkSession, timeout_s: float = _END_TIMEOUT_S) -> None:
     Guarantees:
         Afterwards the JVM is gone and ``start`` makes a new one. Calling it for a JVM that is gone is harmless.
     """
-    if not has_ended(spark):
+    process = gateway.process_of(spark)
+    if process is None or process.poll() is None:
         # A stop that waits for a JVM that does not answer must not keep this process.
         stopping = threading.Thread(target=_stop_quietly, args=(spark,), name="spark-stop", daemon=True)
         stopping.start()
