@@ -143,7 +143,7 @@ def test_a_path_that_cannot_be_opened_is_told_in_whole(folder):
 
 # Where secrets are, with ``@`` in the place of a key and its value, and the keys.
 PLACES_OF_SECRETS = {
-    "kafka: {@}": ("password", "username", "sasl.jaas.config"),
+    "kafka: {@}": ("password", "pasword", "pwd", "username", "sasl.jaas.config"),
     "kafka: {options: {@}}": ("ssl.key.password", "client.id"),
     "kafka:\n  options:\n    @\n": ("ssl.key.password",),
     "kafka: {sasl: {@}}": ("token",),
@@ -164,7 +164,16 @@ SLIPS_OF_SECRETS = [
     *("{x48151623}", "{x48151623: 1, x48151623: 2}", "{04815162: 1}", "{4.8151623: 1}", "{a: {04815162: 04815162}}"),
     *("!x48151623!y z", "!x48151623 z", "*x48151623", "&x48151623 {a: b}", "'x48151623", '"x48151623', "'a' x48151623"),
     *('"\\x48151623"', "x48151623: x: y", "@x48151623", "`x48151623", "%x48151623", "|x48151623", "x48151623]"),
-    *("[x48151623", "{x48151623", "${x48151623", "${x 48151623}", "? x48151623", "- x48151623", "{<<: x48151623}"),
+    *(
+        "!<x48151623 y",
+        "[x48151623",
+        "{x48151623",
+        "${x48151623",
+        "${x 48151623}",
+        "? x48151623",
+        "- x48151623",
+        "{<<: x48151623}",
+    ),
 ]
 SLIPS = [
     *((": ", each) for each in SLIPS_OF_SECRETS),
@@ -234,6 +243,23 @@ def test_no_message_has_what_a_reference_stands_for(folder, path):
         validate_static(Project.load("rivermouth.yml", {"HUNTER": "x4815 162x'\\y"}))
 
     assert not re.search("4815|162", f"{caught.value}{caught.value.facts}")
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("0", "flows.o.trigger.max_offsets: must be greater than 0"),
+        ("a", "flows.o.trigger.max_offsets: expected a whole number, found text"),
+    ],
+)
+def test_a_message_keeps_its_own_words_that_are_equal_to_the_value_of_a_reference(folder, value, told):
+    flow = {"topics": ["o"], "format": "raw", "table": "s.o", "trigger": {"max_offsets": "${N}"}}
+    (folder / "rivermouth.yml").write_text(yaml.safe_dump({"lake": "./lake", "flows": {"o": flow}}))
+
+    with pytest.raises(RivermouthError) as caught:
+        Project.load("rivermouth.yml", {"N": value})
+
+    assert told in str(caught.value)
 
 
 def test_several_problems_are_one_error_that_keeps_each(folder):

@@ -104,9 +104,10 @@ CREATE STREAMING TABLE times (id INT, at TIMESTAMP, amount INT, {small})
 AS SELECT id, CAST(day AS {columns}) AS at, amount FROM STREAM read_files('{folder}', {given});
 """
 NOT_TAKEN = (
-    "[LETTERS_NOT_TAKEN] 2 dead letters of short that meet its expectations are not replayed, as the table does not "
-    "take all of their rows: {}; they are open again, and none was written\n"
-    "  hint: give short an expectation that says what its table takes; rivermouth dead-letters replay short"
+    "[LETTERS_NOT_TAKEN] 2 dead letters of short that meet its expectations are not replayed, as their rows could "
+    "not all be written: {}; they are open again, and none was written\n"
+    "  hint: rivermouth dead-letters replay short; where its table does not take such rows, give short an expectation "
+    "that says so"
 )
 OF_OTHER_TYPES = (
     "[LETTERS_OF_OTHER_TYPES] dead letters of times are kept as JSON (2), as their columns had types that do not go "

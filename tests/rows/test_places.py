@@ -319,7 +319,6 @@ def test_two_flows_in_one_place_are_told_in_whole(other, told):
             "x/a__dead_letters/b",
             "folder {lake}/x/a__dead_letters (the archive of 'b' lies inside the dead letter table of 'a')",
         ),
-        ("s3a://other/files/b", "folder s3a://other/files (the archive of 'b' lies inside the archive of 'a')"),
     ],
 )
 def test_an_archive_in_the_place_of_another_flow_is_told_in_whole(path, told):
@@ -330,6 +329,25 @@ def test_an_archive_in_the_place_of_another_flow_is_told_in_whole(path, told):
     assert str(caught.value) == (
         f"[TABLE_SHARED] flows 'a' and 'b' share the {told.format(lake='/projects/shop/lake')}; neither was run\n"
         "  hint: path: archive/b in the sink of flow b"
+    )
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner"),
+    [("s3a://other/files", "s3a://other/files/b"), ("archive", "archive/b"), ("archive", "archive/x/b")],
+)
+@pytest.mark.parametrize("outer_first", [True, False])
+def test_of_two_archives_the_outer_one_has_the_hint(outer, inner, outer_first):
+    """The hint of the inner one could be the path that it has."""
+    both = [places(archive("a", outer)), places(archive("b", inner))]
+    with pytest.raises(TableShared) as caught:
+        check_distinct(both if outer_first else both[::-1])
+
+    first, second = ("a", "b") if outer_first else ("b", "a")
+    where = outer if "://" in outer else f"/projects/shop/lake/{outer}"
+    assert str(caught.value) == (
+        f"[TABLE_SHARED] flows {first!r} and {second!r} share the folder {where} (the archive of 'b' lies inside the "
+        "archive of 'a'); neither was run\n  hint: path: archive/a in the sink of flow a"
     )
 
 

@@ -148,11 +148,12 @@ class LettersNotTaken(RivermouthError):
 
     code = "LETTERS_NOT_TAKEN"
     what = (
-        "{rows} dead letters of {dataset} that meet its expectations are not replayed, as the table does not take all "
-        "of their rows: {detail}; they are open again, and none was written"
+        "{rows} dead letters of {dataset} that meet its expectations are not replayed, as their rows could not all be "
+        "written: {detail}; they are open again, and none was written"
     )
     hint = (
-        "an expectation of {dataset} that says what its table takes, then: rivermouth dead-letters replay {dataset!q}"
+        "rivermouth dead-letters replay {dataset!q}; where its table does not take such rows, give {dataset} an "
+        "expectation that says so"
     )
 
 

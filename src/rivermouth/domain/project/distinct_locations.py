@@ -110,7 +110,9 @@ def _check_pair(first: FlowPlaces, second: FlowPlaces) -> None:
             continue
         fix = {}
         if _ARCHIVE in (what, other):
-            fix["fix"] = _elsewhere(second.flow if other == _ARCHIVE else first.flow)
+            # Of two archives the outer one moves: the place that is proposed for the inner one can be inside it too.
+            moves = first if other != _ARCHIVE or (what == _ARCHIVE and inside(there, here)) else second
+            fix["fix"] = _elsewhere(moves.flow)
         if here == there:
             place, where = (what, here) if what == other else ("folder", f"{here} (the {one} and the {two})")
             raise TableShared(first=first.flow, second=second.flow, place=place, location=where, **fix)

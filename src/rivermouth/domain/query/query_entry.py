@@ -98,7 +98,7 @@ class QueryEntry:
         streams: What each of the query's streams is, in the order by which Spark numbers them.
         fingerprint: Of the analysed query.
         stateful: Whether the query keeps state between its batches.
-        keys_mark: In the table behind a target of AUTO CDC: a number made of the keys of the changes that were merged.
+        keys_mark: In the table behind a target of AUTO CDC: a number made of the keys and truncations of its changes.
         attempt: Made for each try of a commit, to tell tries apart.
     """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pyspark import StorageLevel
 from pyspark.sql import Window
@@ -46,8 +46,6 @@ _KEYS = [*COORDINATES, "batch"]
 _RECORD = [*IN_TABLE, EPOCH]
 _POSITION = dead_letter.POSITION.name
 _PASSES = "__passes"
-# What is done to a letter that fails an expectation which stops the flow.
-_REFUSE: Final = "dead_letter"
 
 
 def replay(run: FlowRun, wanted: DeadLetterFilter, *, dry_run: bool, marks_failures: bool = True) -> Replayed:
@@ -159,12 +157,13 @@ def _judged_again(run: FlowRun, flow: Flow, letters: DataFrame) -> DataFrame:
         letters = letters.withColumn(explode.WANTED, F.col(_POSITION))
         more, beside = (*more, explode.WANTED), (*beside, explode.WANTED)
     tried_again = dead_letter.as_envelope(letters, *more).distinct()
-    # Of a dry run the flow may have a schema that is kept nowhere.
-    routed = (
-        transformed(tried_again, without_fail_policies(run, _REFUSE), beside)
-        if flow is run.flow
-        else transform(tried_again, without_fail(flow, _REFUSE), beside, tables=run.lookups.frames(run.spark, flow))
-    )
+    # A letter that fails an expectation which stops the flow stays a letter. Of a dry run the flow may have a schema
+    # that is kept nowhere.
+    if flow is run.flow:
+        routed = transformed(tried_again, without_fail_policies(run, routing.DEAD_LETTER), beside)
+    else:
+        tables = run.lookups.frames(run.spark, flow)
+        routed = transform(tried_again, without_fail(flow, routing.DEAD_LETTER), beside, tables=tables)
     passes = F.col(ROUTE) == routing.TABLE
     if flow.explosion is not None:
         passes = F.min(passes).over(Window.partitionBy(*IN_TABLE, *beside))
@@ -179,7 +178,7 @@ def _places(flow: Flow) -> list[Column]:
 
 def _failing(run: FlowRun, flow: Flow, routed: DataFrame) -> DataFrame:
     """Why letters fail now, one row for each: of several elements of a record the first that fails."""
-    flow = without_fail(flow, _REFUSE)
+    flow = without_fail(flow, routing.DEAD_LETTER)
     beside = [name for name in ("__batch", explode.WANTED) if name in routed.columns]
     told = dead_letter.dead_letters(
         routed, flow, target=run.dead_letters.target, entry=run.entry.number, topic_ids={}, beside=beside

@@ -244,7 +244,8 @@ def _counting(
 ) -> list[Column]:
     """What is counted of the changes."""
     in_table = row_expectations.IN_TABLE
-    keys = row_expectations.mark_where(in_table, changes.select(*map(quoted, order.keys)).schema)
+    # A truncation is about all keys: it is in the mark too.
+    keys = row_expectations.mark_where(in_table, changes.select(*map(quoted, order.keys), names.TRUNCATE).schema)
     return [
         *counting_columns(expectations, names.LETTER_MARK),
         *(F.expr(f"count_if({in_table} AND {test})").alias(f"null {part}") for (part, _), test in nulls.items()),

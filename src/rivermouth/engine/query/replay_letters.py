@@ -164,18 +164,16 @@ def complete(spark: SparkSession, table: LetterTable, begun: Mapping[int, bool] 
     """Brings replays that were begun to their end: their rows into the table, then their mark.
 
     Rows of records are made by the query, which may be another one by now. Where they are not in the table, the replay
-    of these records is given up: the dead letters are open again.
+    of these records is given up: the dead letters are open again. So is a replay of rows that cannot be written.
 
     Args:
         spark: The session.
         table: The table.
         begun: The numbers of the replays that were begun, and whether they are about records; None to look.
 
-    A replay of rows that the table does not take is given up, too.
-
     Raises:
         CommitLost: Another process did the same at the same time.
-        LettersNotTaken: The table does not take the rows of a replay; its dead letters are open again.
+        LettersNotTaken: The rows of a replay could not be written; its dead letters are open again.
     """
     begun = dict(_begun(letters_of(spark, table)[0])) if begun is None else begun
     given_up, refused = list[int](), list[LettersNotTaken]()

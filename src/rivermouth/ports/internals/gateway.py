@@ -49,8 +49,8 @@ def has_ended(spark: SparkSession, timeout_s: float) -> bool:
         timeout_s: How long to wait for the end of a JVM that does not answer.
     """
     process = process_of(spark)
-    if process is None:
-        return False
+    if process is None or process.poll() is not None:
+        return process is not None
     jvm: Any = spark._jvm
     try:
         jvm.System.nanoTime()

@@ -12,7 +12,7 @@ MAPPINGS: Final = frozenset({"options", "conf", "properties", "configuration", "
 """Keys whose mappings have names that everybody may see, with values that may be secrets."""
 _VALUES: Final = frozenset({"username", "password"})
 _WORDS: Final = re.compile(
-    r"secret|passw|passphrase|token|credential|jaas|user[._-]?info|connection[._-]?string"
+    r"secret|pass?w|pwd|passphrase|token|credential|jaas|user[._-]?info|connection[._-]?string"
     r"|(access|account|api|encryption|private|sas)[._-]?key",
     re.IGNORECASE,
 )

@@ -219,7 +219,8 @@ class Validator:
         elif kind in bounds.BOUNDS:
             limits = details[0].get("ctx", {})
             fix = corrections.within_bounds(path, limits)
-            self._invalid(path, f"{path_text(path)}: {bounds.beyond(kind, limits)}", fix)
+            # It has nothing of the value, and a bound can be equal to the value of a reference.
+            self._told(path, f"{path_text(path)}: {bounds.beyond(kind, limits)}", fix)
         elif kind == "int_from_float":
             self._invalid(path, f"{path_text(path)}: expected a whole number, found a fraction", "write a whole number")
         else:
@@ -264,7 +265,9 @@ class Validator:
         if path[-1] in _DURATIONS:
             wanted = "a duration"
         fix = corrections.of_mismatch(path, expected, value)
-        self._invalid(path, f"{path_text(path)}: expected {wanted}, found {corrections.found_in(value)}", fix)
+        # Of a value with references only a list is quoted.
+        fix = self._with_references(path, fix) if isinstance(value, list) else fix
+        self._told(path, f"{path_text(path)}: expected {wanted}, found {corrections.found_in(value)}", fix)
 
     def _invalid(self, path: Path, detail: str, fix: str) -> None:
         about = path_text(path)
@@ -279,7 +282,7 @@ class Validator:
         self.problems.append(UnknownKind(at=self._at(path), family=family, name=name, fix=fix))
 
     def _with_references(self, path: Path, text: str) -> str:
-        """A text with references in the places of what they stand for, which is not in the file."""
+        """A text with references in the places of their values, which are not in the file."""
         found = [
             pair
             for where, pairs in self._document.references.items()

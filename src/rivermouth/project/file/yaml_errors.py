@@ -162,6 +162,6 @@ _CAUSES: Final[tuple[tuple[re.Pattern[str], Callable[[_Where], _Explained]], ...
     (re.compile(r"flow node: expected the node content, but found '(.+)'"), _no_value),
     (re.compile(r"while scanning a block scalar"), _block_scalar),
     (re.compile(r"while scanning an (alias|anchor)"), _name),
-    (re.compile(r"while scanning a tag|found undefined tag handle"), _tag),
+    (re.compile(r"while (?:scanning|parsing) a tag|found undefined tag handle"), _tag),
     (re.compile(r"expected '<document start>'"), _end_mark),
 )

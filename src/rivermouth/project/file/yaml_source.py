@@ -54,7 +54,7 @@ class Document:
         lines: Line by path, counted from 1: of the key in a mapping, of the item in a list.
         problems: What is wrong but did not keep the rest from being read.
         doubtful: Paths of values that are among the problems: nothing more is to be said of them.
-        references: By path of a text with references that text, and each ``${NAME}`` in it, with what they stand for.
+        references: By path of a text with references that text, and each ``${NAME}`` in it, with their values.
     """
 
     value: Any

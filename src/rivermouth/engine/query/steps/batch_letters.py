@@ -77,19 +77,22 @@ def counting_columns(expectations: Sequence[RowExpectation], mark: str) -> list[
 def write_same(routed: DataFrame, run: QueryRun, write: Callable[[Routed], None]) -> None:
     """Calls what writes a batch; once more with its rows computed, if two looks at them have found other dead letters.
 
+    Later batches of that run are computed first.
+
     Args:
         routed: The rows with their ways.
         run: The flow.
         write: Writes rows and entry in one commit, and calls ``hold`` before it.
     """
-    try:
-        write(Routed(routed))
-    except _OtherLetters:
-        run.is_repeatable = False
-    else:
-        return
-    run.begin_counts()
-    run.late_before = run.late_rows()
+    if run.is_repeatable:
+        try:
+            write(Routed(routed))
+        except _OtherLetters:
+            run.is_repeatable = False
+        else:
+            return
+        run.begin_counts()
+        run.late_before = run.late_rows()
     with computed(routed) as (kept, _):
         write(Routed(kept, kept=True))
 
@@ -109,8 +112,6 @@ def hold(routed: Routed, entry: QueryEntry, mark: int, run: QueryRun) -> QueryEn
     counted, context = entry.counts.dead_lettered, run.context
     if not counted:
         return entry
-    if not (run.is_repeatable or routed.kept):
-        raise _OtherLetters
     context.step("hold")
     sums = {MARK: Aggregate("sum", row_expectations.letter_mark(routed.rows.schema, context.expectations))}
     observed = Observed(routed.rows, sums)

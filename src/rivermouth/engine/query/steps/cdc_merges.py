@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rivermouth.side_tables.deleted_keys import Tombstones
 
 KEYS_MARK: Final = "keys_mark"
-"""Name of the sum of the marks of the keys, among what is counted of changes."""
+"""Name of the sum of the marks of the keys and truncations, among what is counted of changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class TwoMerges:
         target: The target.
         run: The flow.
         position: Where the flow is in the ledger behind the target.
-        keys_mark: The sum of the marks of their keys.
+        keys_mark: The sum of the marks of their keys and truncations.
         truncated: Whether keys that the target has may be gone.
     """
 

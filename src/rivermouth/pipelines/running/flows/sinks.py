@@ -168,9 +168,9 @@ def _delivered(work: SinkWork, sink: Sink, delivery: Delivery, mode: str) -> tup
     run.fingerprint, run.stateful, run.streams = fingerprint_of(frame), keeps_state(frame), streams_of(frame)
     run.static_tables = [place for _, place in static_tables(work.loaded, work.evaluated.inputs)]
     batch = DeliveredBatch(delivery, lambda rows: shaped(work.node, sink, rows))
+    check_streams(run.context, run.entry.streams if run.entry.offsets else (), run.streams)
     if work.flow.once and run.entry.has_run(streaming=frame.isStreaming):
         return run.counts, 0
-    check_streams(run.context, run.entry.streams if run.entry.offsets else (), run.streams)
     if not frame.isStreaming:
         run_batch(frame, 0, ("{}",), run, batch)
         return run.counts, 0
