@@ -201,7 +201,7 @@ def test_a_reason_that_is_none_is_wrong_usage_and_the_reasons_are_listed(command
         "Error: Invalid value for '--reason': 'INVALID_JSN' is no reason of a dead letter. Did you mean "
         "'INVALID_JSON'? Reasons: "
     ) in err
-    assert " EXPECTATION, FIELD_AMBIGUOUS, " in err
+    assert " EXPECTATION, EXPRESSION_FAILED, FIELD_AMBIGUOUS, " in err
     code, out, err = said(capsys, "dead-letters", command, "--reason", "FOO", "--output", "json")
     assert json.loads(err)["message"].startswith("Invalid value for '--reason': 'FOO' is no reason of a dead letter. ")
 

@@ -144,7 +144,8 @@ def test_letters_that_their_table_does_not_take_or_that_are_kept_as_json_stay_op
     capsys.readouterr()
     place = str(folder.folder / "pipeline.yml")
     assert invoke(["dead-letters", "replay", "times", "--file", place]) == 0
-    assert capsys.readouterr().out == f"times: 1 dead letter tried, 1 in the table\n{OF_OTHER_TYPES}\n"
+    told = OF_OTHER_TYPES.replace(" show ", f" show -f {place} ").replace(" run ", f" run -f {place} ")
+    assert capsys.readouterr().out == f"times: 1 dead letter tried, 1 in the table\n{told}\n"
     assert refusal(lambda: dead_letters.replayed(folder.pipeline(), ["times"])) == OF_OTHER_TYPES
 
 

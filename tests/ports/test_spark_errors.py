@@ -34,6 +34,15 @@ def test_a_call_into_java_says_what_failed_there_first(spark):
     assert first_line(caught.value) == ("java.lang.IndexOutOfBoundsException: Index 0 out of bounds for length 0")
 
 
+@pytest.mark.parametrize("value", ["a name", 'a "name"; b', "a\nname"])
+def test_the_value_that_delta_quotes_is_left_out(value):
+    said = f'[DELTA_EXCEED_CHAR_VARCHAR_LIMIT] Value "{value}" exceeds char/varchar type length limitation.'
+    for text in (said, f"An error occurred while calling o1.save.\n: java.lang.E\nCaused by: {said}"):
+        shown = first_line(RuntimeError(text))
+        assert "[DELTA_EXCEED_CHAR_VARCHAR_LIMIT] A value" in shown
+        assert "name" not in shown
+
+
 def test_one_whose_jvm_went_first_says_so(spark, monkeypatch):
     with pytest.raises(AnalysisException) as caught:
         spark.sql("SELECT nothing FROM nowhere")

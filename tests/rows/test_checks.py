@@ -35,7 +35,7 @@ def failed(spark, rows, *conditions):
         ("x > 0 AND timestamp_seconds(x * 9000000000000000) IS NOT NULL", [True, True, True]),
         ("assert_true(x > 0) IS NULL", [False, True, True]),
         # What is left of the map that could not be made is in no other.
-        ("size(map(x, 1, 1, 2)) = 2", [True, False, True]),
+        ("size(map_from_arrays(array(x, 1), array(1, 2))) = 2", [True, False, True]),
         ("x < 0 OR to_number(CAST(x AS string), '9') = 1", [False, False, True]),
     ],
 )

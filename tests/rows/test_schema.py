@@ -124,7 +124,7 @@ def test_rows_take_on_the_shape_and_keep_what_is_needed_on_the_way(spark):
         names.DATA,
         names.DECODED,
         names.KEY_VALID,
-    }
+    } | {names.UNMADE}
     first, second = (row.asDict() for row in found.orderBy("off").collect())
     assert first["ingested_at"] is not None
     at = AT.replace(tzinfo=None)

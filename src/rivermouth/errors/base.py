@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable
 from string import Formatter
@@ -21,6 +22,8 @@ class _Hints(Formatter):
 
 
 _HINTS: Final = _Hints()
+# Delta quotes the value of a row that is too long for its column.
+_VALUE: Final = re.compile(r'(?<=\[DELTA_EXCEED_CHAR_VARCHAR_LIMIT\] )Value (?:".*"(?= exceeds char/varchar)|".*$)')
 
 
 class RivermouthError(Exception):
@@ -89,8 +92,11 @@ def _rebuild(
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, without the stack that Spark puts behind it; of a call into Java, what failed there first."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    """What an error says, without the stack that Spark puts behind it; of a call into Java, what failed there first.
+
+    A value of a row that Delta names in its text is left out.
+    """
+    lines = [_VALUE.sub("A value", line.strip()) for line in str(error).splitlines() if line.strip()]
     if not lines:
         return type(error).__name__
     if lines[0].startswith("An error occurred while calling "):
