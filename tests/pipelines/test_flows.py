@@ -137,12 +137,13 @@ def test_a_pipeline_that_goes_on_takes_rows_as_they_come_until_it_is_stopped(fol
     # Its events are in the table before it ends.
     state = "_rivermouth/pipelines/shop/event_log"
     _until(lambda: folder.has(state) and ("flow_progress",) in folder.rows(state, "event_type"), work)
+    # The view looks at its table each second; that nothing is new is told once.
+    _until(lambda: any(isinstance(each, ViewDecided) and each.refresh == "nothing" for each in list(events)), work)
     hooks.stop.ask()
     work.join(60)
     assert not work.is_alive()
     assert [(each.dataset, each.result) for each in outcomes] == [("numbers", "completed"), ("total", "completed")]
     assert outcomes[0].counts.written == 2
-    # The view looks at its table each second; that nothing is new is told once.
     told = [each for each in events if isinstance(each, ViewDecided)]
     assert {each.refresh for each in told} == {"full", "nothing"}
     assert not [each for each, behind in pairwise(told) if each == behind and each.refresh == "nothing"]
