@@ -7,6 +7,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 from pyspark.errors import AnalysisException
 
+from rivermouth.domain.query.failure_texts import cause
 from rivermouth.errors import first_line
 from rivermouth.ports.spark.spark_errors import detach_from_jvm, is_about_checkpoint
 
@@ -41,6 +42,8 @@ def test_the_value_that_delta_quotes_is_left_out(value):
         shown = first_line(RuntimeError(text))
         assert "[DELTA_EXCEED_CHAR_VARCHAR_LIMIT] A value" in shown
         assert "name" not in shown
+    assert cause(RuntimeError(f"Job aborted.\norg.x.SomeException: {said}"))[0] == "SomeException"
+    assert "name" not in cause(RuntimeError(f"Job aborted.\norg.x.SomeException: {said}"))[1]
 
 
 def test_one_whose_jvm_went_first_says_so(spark, monkeypatch):

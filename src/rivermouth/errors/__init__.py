@@ -9,6 +9,7 @@ The classes stand in the file of the room that they belong to; all can be had fr
 
 from rivermouth.errors.base import RivermouthError as RivermouthError
 from rivermouth.errors.base import first_line as first_line
+from rivermouth.errors.base import said_lines as said_lines
 from rivermouth.errors.configuration import *
 from rivermouth.errors.environment import *
 from rivermouth.errors.kafka import *

@@ -23,7 +23,9 @@ class _Hints(Formatter):
 
 _HINTS: Final = _Hints()
 # Delta quotes the value of a row that is too long for its column.
-_VALUE: Final = re.compile(r'(?<=\[DELTA_EXCEED_CHAR_VARCHAR_LIMIT\] )Value (?:".*"(?= exceeds char/varchar)|".*$)')
+_VALUE: Final = re.compile(
+    r'(?<=\[DELTA_EXCEED_CHAR_VARCHAR_LIMIT\] )Value (?:(?s:".*?")(?= exceeds char/varchar)|".*$)', re.MULTILINE
+)
 
 
 class RivermouthError(Exception):
@@ -91,12 +93,14 @@ def _rebuild(
     return cls(at=at, **facts).about(*path)
 
 
-def first_line(error: BaseException) -> str:
-    """What an error says, without the stack that Spark puts behind it; of a call into Java, what failed there first.
+def said_lines(error: BaseException) -> list[str]:
+    """The lines of an error's text that are not empty, without the value of a row that Delta quotes."""
+    return [line.strip() for line in _VALUE.sub("A value", str(error)).splitlines() if line.strip()]
 
-    A value of a row that Delta names in its text is left out.
-    """
-    lines = [_VALUE.sub("A value", line.strip()) for line in str(error).splitlines() if line.strip()]
+
+def first_line(error: BaseException) -> str:
+    """What an error says, without the stack that Spark puts behind it; of a call into Java, what failed there first."""
+    lines = said_lines(error)
     if not lines:
         return type(error).__name__
     if lines[0].startswith("An error occurred while calling "):

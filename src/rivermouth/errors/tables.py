@@ -144,7 +144,7 @@ class LettersChanged(RivermouthError):
 
 
 class LettersNotTaken(RivermouthError):
-    """The rows of dead letters meet all expectations, and their table does not take them."""
+    """Dead letters meet all expectations, and their rows could not be written: their table may not take them."""
 
     code = "LETTERS_NOT_TAKEN"
     what = (

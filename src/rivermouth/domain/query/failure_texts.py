@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from rivermouth.errors import first_line
+from rivermouth.errors import first_line, said_lines
 
 _PYTHON_ERROR: Final = re.compile(r"(?:pyspark\.errors\.\w+\.|\w+\.)*(\w+(?:Error|Exception)): (.+)")
 _JAVA_ERROR: Final = re.compile(r"(?:[a-z_]\w*\.)+(?:\w+\$)*(\w+): (.+)")
@@ -24,7 +24,7 @@ def whole_text(error: BaseException) -> str:
 
 def cause(error: BaseException) -> tuple[str, str]:
     """What went wrong: the name of an error, and one line. Where a function of Python or Java raised it, its own."""
-    for line in reversed([line.strip() for line in str(error).splitlines()]):
+    for line in reversed(said_lines(error)):
         found = _PYTHON_ERROR.match(line)
         if found is not None and not found[1].startswith("Py4J"):
             return found[1], found[2]

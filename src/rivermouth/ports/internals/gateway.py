@@ -49,14 +49,15 @@ def has_ended(spark: SparkSession, timeout_s: float) -> bool:
         timeout_s: How long to wait for the end of a JVM that does not answer.
     """
     process = process_of(spark)
-    if process is None or process.poll() is not None:
-        return process is not None
-    jvm: Any = spark._jvm
-    try:
-        jvm.System.nanoTime()
-    except Exception:  # noqa: BLE001 - whatever py4j makes of a connection that is gone
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout_s)
+    if process is None:
+        return False
+    if process.poll() is None:
+        jvm: Any = spark._jvm
+        try:
+            jvm.System.nanoTime()
+        except Exception:  # noqa: BLE001 - whatever py4j makes of a connection that is gone
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout_s)
     return process.poll() is not None
 
 
