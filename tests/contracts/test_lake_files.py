@@ -31,6 +31,7 @@ def left(place):
 def test_a_file_that_is_not_there_reads_as_none(place):
     files, folder = place
     assert files.read(f"{folder}/nothing/here.json") is None
+    assert files.size(f"{folder}/nothing/here.json") is None
     assert files.names(f"{folder}/nothing") == []
 
 
@@ -39,6 +40,7 @@ def test_written_text_is_read_back_and_replaced(place):
     for text in ("first", "größer ✓\n", ""):
         files.write(f"{folder}/a/b/c.json", text)
         assert files.read(f"{folder}/a/b/c.json") == text
+        assert files.size(f"{folder}/a/b/c.json") == len(text.encode())
     assert files.names(f"{folder}/a/b") == ["c.json"]
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 from delta.tables import DeltaTable
+from pyspark import SparkContext
 
 from rivermouth.engine.query.nothing_new import NOTHING_NEW
 
@@ -157,3 +158,59 @@ def test_folders_of_partitions_and_old_versions_are_read_as_they_are(folder, spa
         assert folder.rows("default.both") == [(11, 1), (12, 2), (22, 2)][: number + 1]
         assert folder.rows("default.again") == [(1,), (2,)]
         assert folder.rows("default.third") == [(11, 1), (12, 2)]
+
+
+STREAMED = """
+from pyspark import pipelines as dp
+
+def copied(name):
+    @dp.table(name=f"of_{name}")
+    def copy():
+        return spark.readStream.table(f"crm.{name}")
+
+for each in NAMES:
+    copied(each)
+"""
+
+
+def streamed(folder, *names):
+    """A run of a pipeline with a streaming table of each of these tables; how many jobs it took."""
+    jobs = SparkContext._active_spark_context._jsc.sc().dagScheduler()
+    folder.write("src/a.py", STREAMED.replace("NAMES", repr(names)))
+    before = jobs.numTotalJobs()
+    found = folder.run()
+    assert {name: each.error and str(each.error) for name, each in found.items()} == dict.fromkeys(found)
+    return jobs.numTotalJobs() - before
+
+
+def test_a_stream_begins_with_the_rows_that_a_table_has(folder, spark):
+    def append(name, *ids):
+        rows = spark.createDataFrame([(each,) for each in ids], "id bigint").coalesce(1)
+        rows.write.format("delta").mode("append").save(f"{folder.folder}/lake/crm/{name}")
+        return DeltaTable.forPath(spark, f"{folder.folder}/lake/crm/{name}")
+
+    for name in ("appended", "reduced", "compacted", "cut_off"):
+        append(name, 1, 2)
+        table = append(name, 3)
+        if name == "reduced":
+            table.delete("id = 2")
+        if name == "compacted":
+            table.optimize().executeCompaction()
+    # The one job that writes the rows, and none that lists files, where no file was removed.
+    assert streamed(folder, "appended") == 1 < streamed(folder, "compacted")
+
+    def end(step):
+        if step == "write":
+            raise KeyError(step)
+
+    folder.write("src/a.py", STREAMED.replace("NAMES", "['cut_off']"))
+    assert folder.run(step=end)["of_cut_off"].error is not None
+    append("cut_off", 4)
+    streamed(folder, "appended", "reduced", "compacted", "cut_off")
+    assert folder.rows("default.of_appended") == [(1,), (2,), (3,)]
+    assert folder.rows("default.of_reduced") == [(1,), (3,)]
+    assert folder.rows("default.of_compacted") == [(1,), (2,), (3,)]
+    assert folder.rows("default.of_cut_off") == [(1,), (2,), (3,), (4,)]
+    append("appended", 5)
+    streamed(folder, "appended")
+    assert folder.rows("default.of_appended") == [(1,), (2,), (3,), (5,)]

@@ -21,6 +21,7 @@ from rivermouth.engine.flow import task_failures
 from rivermouth.engine.flow.query_end import STOP_TIMEOUT_S, Stopping, until_ended
 from rivermouth.engine.query.query_events import CheckpointMade, QueryChanged
 from rivermouth.engine.query.steps.batch_letters import complete_held, lacks_dead_letters
+from rivermouth.engine.query.steps.first_read import by_commits
 from rivermouth.errors import (
     CheckpointOfAnotherFlow,
     NullInColumn,
@@ -78,6 +79,7 @@ def run_query(
         Stopped anywhere and run again: continues where the ledger is, whatever the checkpoint says.
     """
     prepare(frame, run)
+    frame = by_commits(frame, run)
     try:
         return _run(frame, run, batch, interval_s, output_mode)
     except QueryFailed as error:

@@ -39,6 +39,7 @@ _BATCH_PART: Final = "rivermouth.internals.plan.BatchPart"
 _MISSING_FILES: Final = "rivermouth.internals.files.MissingFiles"
 _FRESH_FILES: Final = "rivermouth.internals.plan.FreshFiles"
 _FROM_JSON: Final = "rivermouth.internals.plan.FromJson"
+_FIRST_VERSION: Final = "rivermouth.internals.plan.FirstVersion"
 _UNCHECKED: Final = {"spark.sql.streaming.unsupportedOperationCheck": "false"}
 # Of the metadata of columns: the watermark's delay, and that a column is a window.
 _DELAY: Final = "spark.watermarkDelayMs"
@@ -183,6 +184,17 @@ def with_fresh_files(frame: DataFrame) -> DataFrame:
     """
     fresh = java_class(frame.sparkSession, _FRESH_FILES).inEachBatch(java_frame(frame))
     return ClassicDataFrame(fresh, frame.sparkSession)
+
+
+def plain_tables(frame: DataFrame) -> list[str]:
+    """Folders of the Delta tables that a query reads as streams, without an option that says what is read of them."""
+    return [str(each) for each in java_class(frame.sparkSession, _FIRST_VERSION).plainTables(java_frame(frame))]
+
+
+def from_first_version(frame: DataFrame, tables: Sequence[str]) -> DataFrame:
+    """A streaming query that reads some of its ``plain_tables`` from their first commit on."""
+    found = java_class(frame.sparkSession, _FIRST_VERSION).of(java_frame(frame), list(tables))
+    return ClassicDataFrame(found, frame.sparkSession)
 
 
 def count_parts(frame: DataFrame, alias: str) -> int:

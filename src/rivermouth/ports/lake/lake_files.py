@@ -65,6 +65,13 @@ class LakeFiles(Protocol):
         """Moves a file or folder, and makes the folders above its new place; a file takes the place of another."""
 
 
+class SizedFiles(LakeFiles, Protocol):
+    """Those that say how large a file is without reading it."""
+
+    def size(self, path: str) -> int | None:
+        """How many bytes the file has; None if there is none."""
+
+
 def is_local(location: str) -> bool:
     """Whether ``location`` is a path of this machine: no scheme, or ``file:``."""
     return urlparse(location).scheme in {"", "file"}
@@ -81,12 +88,19 @@ def local_path(location: str) -> Path:
 
 
 class LocalFiles:
-    """Files on this machine. Implements ``LakeFiles``."""
+    """Files on this machine. Implements ``SizedFiles``."""
 
     def read(self, path: str) -> str | None:
         """See ``LakeFiles``."""
         try:
             return local_path(path).read_text(encoding="utf-8", errors="replace")
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def size(self, path: str) -> int | None:
+        """See ``SizedFiles``."""
+        try:
+            return local_path(path).stat().st_size
         except (FileNotFoundError, NotADirectoryError):
             return None
 
@@ -164,7 +178,7 @@ class LocalFiles:
 
 
 class HadoopFiles:
-    """Files on any scheme that the Spark session knows. Implements ``LakeFiles``."""
+    """Files on any scheme that the Spark session knows. Implements ``SizedFiles``."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -190,6 +204,16 @@ class HadoopFiles:
                 if pause_s is None:
                     raise LakeNotReadable(place=path, detail=first_line(error)) from error
                 time.sleep(pause_s)
+
+    def size(self, path: str) -> int | None:
+        """See ``SizedFiles``."""
+        file_system, target = self._open(path)
+        try:
+            return int(file_system.getFileStatus(target).getLen())
+        except Py4JJavaError as error:
+            if _is_missing(error):
+                return None
+            raise LakeNotReadable(place=path, detail=first_line(error)) from error
 
     def write(self, path: str, text: str) -> None:
         """See ``LakeFiles``; object stores replace a whole object at once, others rename over it."""
@@ -309,7 +333,7 @@ def _is_missing(error: Py4JJavaError) -> bool:
 
 
 class PlacedFiles:
-    """Files wherever each path lies: a table may lie apart from the lake. Implements ``LakeFiles``."""
+    """Files wherever each path lies: a table may lie apart from the lake. Implements ``SizedFiles``."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._local = LocalFiles()
@@ -318,6 +342,10 @@ class PlacedFiles:
     def read(self, path: str) -> str | None:
         """See ``LakeFiles``."""
         return self._at(path).read(path)
+
+    def size(self, path: str) -> int | None:
+        """See ``SizedFiles``."""
+        return self._at(path).size(path)
 
     def write(self, path: str, text: str) -> None:
         """See ``LakeFiles``."""
@@ -343,7 +371,7 @@ class PlacedFiles:
         """See ``LakeFiles``; within one place."""
         self._at(source).rename(source, target)
 
-    def _at(self, path: str) -> LakeFiles:
+    def _at(self, path: str) -> SizedFiles:
         return self._local if is_local(path) else self._hadoop
 
 
