@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from rivermouth.ports.delta.delta_table import actions_of, commit_versions
+from rivermouth.ports.delta.delta_table import actions_of, commit_file, commit_versions
 from rivermouth.ports.internals.delta_snapshot import rows_of_files
 
 if TYPE_CHECKING:
@@ -72,5 +72,5 @@ def _remaining(commits: list[list[tuple[str, dict[str, Any]]]]) -> list[str]:
 
 def _actions(files: LakeFiles, location: str, version: int) -> list[tuple[str, dict[str, Any]]]:
     """The actions of a commit, each as its text and what it says."""
-    text = files.read(f"{location.rstrip('/')}/_delta_log/{version:020d}.json") or ""
+    text = files.read(commit_file(location, version)) or ""
     return [(line, json.loads(line)) for line in actions_of(text)]

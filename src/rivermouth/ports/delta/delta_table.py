@@ -99,6 +99,11 @@ def commit_versions(files: LakeFiles, location: str) -> list[int]:
     return sorted(int(match.group(1)) for match in matches if match)
 
 
+def commit_file(location: str, version: int) -> str:
+    """The file of the log that has the commit of a version."""
+    return f"{_log(location)}/{version:020d}.json"
+
+
 def actions_of(text: str) -> list[str]:
     """The actions in a file of the log, each as JSON: one a line.
 
@@ -110,7 +115,7 @@ def actions_of(text: str) -> list[str]:
 
 def read_commit(files: LakeFiles, location: str, version: int) -> Commit | None:
     """The commit that made ``version``; None if its file is not there."""
-    text = files.read(f"{_log(location)}/{version:020d}.json")
+    text = files.read(commit_file(location, version))
     if text is None:
         return None
     info: dict[str, Any] = {}
@@ -143,7 +148,7 @@ def table_id(files: LakeFiles, location: str) -> str | None:
     A flow's commits name it in their transaction, so that the log is not read back to where it began.
     """
     for version in reversed(commit_versions(files, location)):
-        text = files.read(f"{_log(location)}/{version:020d}.json") or ""
+        text = files.read(commit_file(location, version)) or ""
         for line in actions_of(text):
             if '"metaData"' in line and (found := json.loads(line).get("metaData")):
                 return str(found["id"])

@@ -68,7 +68,7 @@ def append_few(files: LakeFiles, location: str, rows: Sequence[Mapping[str, Any]
     data = _write(location, rows, columns)
     version = versions[-1] + 1
     for _ in range(_TRIES):
-        if files.create(_commit(location, version), _actions(data, len(rows), version)):
+        if files.create(delta_table.commit_file(location, version), _actions(data, len(rows), version)):
             return True
         if _says_more(files, location, version):
             break
@@ -94,7 +94,7 @@ def _takes(files: LakeFiles, location: str, versions: Sequence[int], columns: St
 
 def _says_more(files: LakeFiles, location: str, version: int) -> bool:
     """Whether a commit changes more than rows."""
-    text = files.read(_commit(location, version)) or ""
+    text = files.read(delta_table.commit_file(location, version)) or ""
     return any(_ABOUT_THE_TABLE & json.loads(line).keys() for line in delta_table.actions_of(text))
 
 
@@ -126,7 +126,3 @@ def _actions(data: Mapping[str, Any], rows: int, version: int) -> str:
         "txnId": str(uuid.uuid4()),
     }
     return "".join(f"{json.dumps(each)}\n" for each in ({"commitInfo": info}, {"add": data}))
-
-
-def _commit(location: str, version: int) -> str:
-    return f"{location}/_delta_log/{version:020d}.json"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from rivermouth.ports.delta.delta_table import MAPPING, actions_of, commit_versions
+from rivermouth.ports.delta.delta_table import MAPPING, actions_of, commit_file, commit_versions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +27,7 @@ def is_young(files: SizedFiles, location: str) -> bool:
     versions = commit_versions(files, location)
     if not versions or versions != list(range(len(versions))) or len(versions) > _MOST_COMMITS:
         return False
-    commits = [f"{location.rstrip('/')}/_delta_log/{version:020d}.json" for version in versions]
+    commits = [commit_file(location, version) for version in versions]
     if sum(files.size(each) or 0 for each in commits) > _MOST_BYTES:
         return False
     try:

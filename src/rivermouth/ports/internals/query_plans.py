@@ -188,7 +188,7 @@ def with_fresh_files(frame: DataFrame) -> DataFrame:
 
 def plain_tables(frame: DataFrame) -> list[str]:
     """Folders of the Delta tables that a query reads as streams, without an option that says what is read of them."""
-    return [str(each) for each in java_class(frame.sparkSession, _FIRST_VERSION).plainTables(java_frame(frame))]
+    return list(java_class(frame.sparkSession, _FIRST_VERSION).plainTables(java_frame(frame)))
 
 
 def from_first_version(frame: DataFrame, tables: Sequence[str]) -> DataFrame:

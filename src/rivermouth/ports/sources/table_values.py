@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rivermouth.domain.project.table_per_value import found_of
 from rivermouth.errors import SourceNotMade
 from rivermouth.ports.delta.delta_log import read_snapshot
-from rivermouth.ports.delta.delta_table import actions_of, commit_versions
+from rivermouth.ports.delta.delta_table import actions_of, commit_file, commit_versions
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -60,7 +60,7 @@ class TableValues:
     def _commits_since(self, location: str, version: int) -> list[tuple[int, str]] | None:
         """The commits after ``version``; None where the log no longer has one of them."""
         found = []
-        while (text := self._reader.read(f"{location}/_delta_log/{version + 1:020d}.json")) is not None:
+        while (text := self._reader.read(commit_file(location, version + 1))) is not None:
             version += 1
             found.append((version, text))
         if found or version in commit_versions(self._reader, location)[-1:]:

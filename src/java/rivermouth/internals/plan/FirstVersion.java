@@ -14,9 +14,7 @@ import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.datasources.DataSource;
 import org.apache.spark.sql.execution.streaming.runtime.StreamingRelation;
 
-import scala.Function1;
 import scala.jdk.javaapi.CollectionConverters;
-import scala.runtime.AbstractPartialFunction;
 
 /**
  * Streams of Delta tables that begin with the first commit of a table.
@@ -45,7 +43,11 @@ public final class FirstVersion {
 
     /** The query, which reads these tables from their first commit on. */
     public static Dataset<Row> of(Dataset<Row> query, List<String> folders) {
-        LogicalPlan plan = query.queryExecution().analyzed().transformDown(new Beginning(Set.copyOf(folders)));
+        Rewriting beginning = new Rewriting(plan -> {
+            DataSource source = plainTable(plan);
+            return source != null && folders.contains(folder(source)) ? beginning((StreamingRelation) plan) : null;
+        });
+        LogicalPlan plan = query.queryExecution().analyzed().transformDown(beginning);
         return Dataset.ofRows((SparkSession) query.sparkSession(), plan);
     }
 
@@ -81,26 +83,5 @@ public final class FirstVersion {
                 relation.sourceName(),
                 relation.output(),
                 relation.sourceIdentifyingName());
-    }
-
-    private static final class Beginning extends AbstractPartialFunction<LogicalPlan, LogicalPlan> {
-        private final Set<String> folders;
-
-        Beginning(Set<String> folders) {
-            this.folders = folders;
-        }
-
-        @Override
-        public boolean isDefinedAt(LogicalPlan plan) {
-            DataSource source = plainTable(plan);
-            return source != null && folders.contains(folder(source));
-        }
-
-        @Override
-        public <A extends LogicalPlan, B> B applyOrElse(A plan, Function1<A, B> otherwise) {
-            @SuppressWarnings("unchecked")
-            B result = isDefinedAt(plan) ? (B) beginning((StreamingRelation) plan) : otherwise.apply(plan);
-            return result;
-        }
     }
 }

@@ -18,10 +18,8 @@ import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import org.apache.spark.sql.types.StructType;
 
-import scala.Function1;
 import scala.collection.Iterator;
 import scala.collection.immutable.Seq;
-import scala.runtime.AbstractPartialFunction;
 
 /**
  * The files of a table as they are when a query reads them.
@@ -41,7 +39,7 @@ public final class FreshFiles implements FileIndex {
     /** The query, which lists the files of tables in each batch; the same query where it reads no such table. */
     public static Dataset<Row> inEachBatch(Dataset<Row> query) {
         LogicalPlan plan = query.queryExecution().analyzed();
-        LogicalPlan fresh = plan.transformDownWithSubqueries(new Replacing());
+        LogicalPlan fresh = plan.transformDownWithSubqueries(new Rewriting(FreshFiles::with));
         return fresh.fastEquals(plan) ? query : Dataset.ofRows((SparkSession) query.sparkSession(), fresh);
     }
 
@@ -66,21 +64,6 @@ public final class FreshFiles implements FileIndex {
                 relation.catalogTable(),
                 relation.isStreaming(),
                 relation.stream());
-    }
-
-    private static final class Replacing extends AbstractPartialFunction<LogicalPlan, LogicalPlan> {
-        @Override
-        public boolean isDefinedAt(LogicalPlan plan) {
-            return with(plan) != null;
-        }
-
-        @Override
-        public <A extends LogicalPlan, B> B applyOrElse(A plan, Function1<A, B> otherwise) {
-            LogicalPlan found = with(plan);
-            @SuppressWarnings("unchecked")
-            B result = found == null ? otherwise.apply(plan) : (B) found;
-            return result;
-        }
     }
 
     @Override
