@@ -138,6 +138,8 @@ def spark(tmp_path_factory):
         "spark.driver.extraJavaOptions": f"-Xss16m -XX:+UseSerialGC -Xmn2200m {OF_MANY_TABLES}",
         # For rows that Python gives to Spark one task; those of a topic and of a table have as many as they need.
         "spark.default.parallelism": "1",
+        # By itself Spark takes 64 MB for each aggregation and join, clears them, and copies them when they are young.
+        "spark.buffer.pageSize": "1m",
         "spark.rivermouth.tests.secret": "hunter2",
         # Also for fixtures of a module, which come before those of a test.
         **SIMPLE_PLANS,

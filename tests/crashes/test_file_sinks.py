@@ -60,6 +60,7 @@ class FailingDisk(LocalFiles):
         super().delete(path)
 
 
+@pytest.mark.long
 def test_where_the_disk_of_the_archive_fails_each_row_is_there_once_all_the_same(broker, spark, tmp_path, monkeypatch):
     """At the beginning of a batch; as the plan is written, and again as that is taken back, or as it is looked for."""
     disk = FailingDisk()

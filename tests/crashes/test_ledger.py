@@ -220,7 +220,8 @@ def test_a_change_of_data_while_the_flow_runs_stops_it_before_the_next_batch(mak
     )
 
 
-@pytest.mark.parametrize("undone", [False, pytest.param(True, marks=LONG)])
+@pytest.mark.long
+@pytest.mark.parametrize("undone", [False, True])
 def test_a_change_of_data_while_a_batch_is_written_stops_the_flow_until_that_is_decided(undone, small, spark):
     table, before = DeltaTable.forPath(spark, str(small.table)), versions(small.table)[-1]
 

@@ -242,6 +242,7 @@ def view():
 """
 
 
+@pytest.mark.long
 def test_a_second_signal_ends_a_pipeline_at_once_and_no_other_begins(command, tmp_path):
     (tmp_path / "rivermouth.yml").write_text(PIPELINES)
     (tmp_path / "first.py").write_text(SLOW)

@@ -149,6 +149,7 @@ def test_rows_are_those_of_spark(both, strategy, number, zone):
     assert_equal(both, values, {ZONE: zone})
 
 
+@pytest.mark.long
 def test_settings_of_parsers_and_odd_fields_leave_it_to_spark(both):
     values = [each.encode() for each in BY_HAND]
     for policy in ("EXCEPTION", "LEGACY"):

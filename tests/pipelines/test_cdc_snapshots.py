@@ -100,6 +100,17 @@ KIND = (
 )
 
 
+def test_a_stream_that_becomes_one_batch_is_not_started_under_the_same_name(folder):
+    for stream, once in (("Stream", "False"), ("", "True")):
+        text = KINDS.replace("{STREAM}", stream).replace("{ONCE}", once)
+        folder.write("src/a.py", text.replace("{ONE}", "of_snapshots").replace("{OTHER}", "of_changes"))
+        folder.feed("in/1.json", {"id": 1, "name": "a", "ts": 1})
+        found = folder.run(refresh=("plain",))["plain"]
+    assert str(found.error) == KIND.format(name="plain", before="a stream", now="one batch", line=26)
+    assert folder.rows("default.plain") == [(1, "a")]
+
+
+@pytest.mark.long
 def test_a_flow_of_another_kind_is_not_started_under_the_same_name(folder):
     def define(**texts):
         text = KINDS

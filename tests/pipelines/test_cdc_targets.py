@@ -50,6 +50,30 @@ def define(folder, *changes):
     folder.write("src/a.py", text)
 
 
+def order_lost(behind):
+    return (
+        f"[CDC_ORDER_LOST] flow t: the table {behind.parent} has rows, and {behind}, which has the order of their "
+        "changes, is missing, or older than these rows; the flow was not started\n"
+        "  at: src/a.py:9\n"
+        "  hint: rivermouth run --full-refresh t, or restore the folder"
+    )
+
+
+def test_a_target_that_was_written_with_other_settings_or_has_lost_its_order_is_refused(folder):
+    define(folder)
+    folder.feed("in/1.json", {"id": 1, "region": "a", "name": "x", "ts": 1})
+    assert folder.run()["t"].error is None
+    define(folder, IN_VERSIONS)
+    assert refusal(folder.plan) == CHANGED.format(found="1 with key id", wanted="2 with key id")
+    define(folder)
+    behind = folder.folder / "lake/default/t/_auto_cdc"
+    shutil.rmtree(behind)
+    folder.feed("in/2.json", {"id": 1, "region": "b", "name": "y", "ts": 2})
+    assert str(folder.run()["t"].error) == order_lost(behind)
+    assert folder.rows("default.t") == [(1, "a", "x")]
+
+
+@pytest.mark.long
 def test_other_settings_want_a_full_refresh(folder, monkeypatch):
     define(folder)
     folder.feed("in/1.json", {"id": 1, "region": "a", "name": "x", "ts": 1})
@@ -149,6 +173,7 @@ SEQUENCE_NULL = (
 )
 
 
+@pytest.mark.long
 def test_versions_keep_maps_wider_types_and_columns_that_no_change_brings_any_more(folder, spark):
     folder.write("src/a.py", GROWING)
     row = {"m": {"a": "1", "b": "2"}, "amount": 1, "addr": "x", "kafka_epoch": 7, "n": 1}
@@ -190,6 +215,7 @@ def test_what_is_wrong_with_a_sequence_is_said_by_its_type():
     assert found == ["null", "null or not a number", "null, not a number or not in the years 1 to 9999"]
 
 
+@pytest.mark.long
 def test_rows_without_the_order_of_their_changes_are_not_changed(folder):
     define(folder, IN_VERSIONS, DECLARED)
     folder.feed("in/1.json", {"id": 1, "region": "a", "name": "x", "ts": 1})
@@ -198,12 +224,7 @@ def test_rows_without_the_order_of_their_changes_are_not_changed(folder):
     folder.feed("in/2.json", {"id": 1, "region": "a", "name": "y", "ts": 2})
     assert folder.run()["t"].error is None
     folder.feed("in/3.json", {"id": 1, "region": "a", "name": "z", "ts": 3})
-    lost = (
-        f"[CDC_ORDER_LOST] flow t: the table {behind.parent} has rows, and {behind}, which has the order of their "
-        "changes, is missing, or older than these rows; the flow was not started\n"
-        "  at: src/a.py:9\n"
-        "  hint: rivermouth run --full-refresh t, or restore the folder"
-    )
+    lost = order_lost(behind)
     # A deletion of it that ended half-way; then what is left of it goes, too.
     max((behind / "_delta_log").glob("*.json")).unlink()
     for _ in range(2):
@@ -351,6 +372,7 @@ dp.create_auto_cdc_flow("t", "changes", ["id"], "at-ms", apply_as_deletes="op = 
 """
 
 
+@pytest.mark.long
 def test_changes_of_a_table_behind_whose_log_was_cleaned_are_merged_and_settings_of_nulls_may_come_back(folder, spark):
     def run(number, more, *rows):
         folder.write("src/a.py", PARTS.replace("{MORE}", more))

@@ -46,6 +46,23 @@ def completed(*names):
     return dict.fromkeys(names, ("completed", None))
 
 
+def test_a_comment_properties_and_fewer_columns_are_taken_and_other_partitions_and_types_are_refused(folder):
+    folder.define(ORDERS)
+    folder.feed("in/1.json", {"id": 1, "day": "a", "amount": 5})
+    assert results(folder) == completed("orders")
+    folder.define(ORDERS, ("'one'", "'two'"), ("'bronze'", "'silver'"), ("SELECT id, day, amount", "SELECT id, day"))
+    folder.feed("in/2.json", {"id": 2, "day": "a", "amount": 6})
+    assert results(folder) == completed("orders")
+    found = folder.table("orders").metadata()
+    assert (found.description, found.configuration["quality"]) == ("two", "silver")
+    assert folder.rows("default.orders", "id, day, amount") == [(1, "a", 5), (2, "a", None)]
+    folder.define(ORDERS, *TEXTS)
+    assert refusal(folder.plan) == PARTITIONS_CHANGED
+    folder.define(ORDERS, TEXTS[0])
+    assert refusal(folder.plan) == SCHEMA_CHANGED
+
+
+@pytest.mark.long
 def test_properties_comment_and_clustering_are_set_and_partitions_need_a_full_refresh(folder):
     folder.define(ORDERS)
     folder.feed("in/1.json", {"id": 1, "day": "a", "amount": 5})
@@ -157,6 +174,7 @@ def test_tables_whose_rows_are_replaced_keep_their_partitions_and_clustering(fol
     assert folder.rows("default.counts") == [("a", 1), ("b", 1), ("c", 1)]
 
 
+@pytest.mark.long
 def test_a_column_that_the_query_does_not_have_any_more_goes_from_a_view_at_once_and_from_others_with_a_full_refresh(
     folder,
 ):

@@ -220,6 +220,17 @@ def counts():
 """
 
 
+def test_a_batch_that_replaces_all_rows_replaces_their_dead_letters(shop, spark):
+    (shop / "code.py").write_text(COUNTS)
+    send(shop, "1.json", {"id": 1}, {"id": 1}, {"id": 2})
+    run()
+    send(shop, "2.json", {"id": 1})
+    _, pipeline = run()
+    letters = spark.read.format("delta").load(f"{pipeline.project.lake}/sales/counts__dead_letters")
+    assert letters.select("row.id", "row.count", "entry", "status").collect() == [(1, 3, 1, "open")]
+
+
+@pytest.mark.long
 def test_dead_letters_of_a_table_whose_rows_each_batch_replaces_are_those_of_the_newest(shop, spark, monkeypatch):
     (shop / "code.py").write_text(COUNTS)
     send(shop, "1.json", {"id": 1}, {"id": 1}, {"id": 2})

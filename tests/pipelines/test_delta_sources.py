@@ -101,6 +101,7 @@ CREATE MATERIALIZED VIEW sql_files AS SELECT id FROM json.`/Volumes/main/in`;
 """
 
 
+@pytest.mark.long
 def test_tables_by_path_are_known_however_the_path_is_given(folder, spark):
     folder.write("src/a.py", BY_PATH)
     folder.write("src/b.sql", BY_PATH_SQL)
@@ -145,6 +146,7 @@ def third():
 """
 
 
+@pytest.mark.long
 def test_folders_of_partitions_and_old_versions_are_read_as_they_are(folder, spark):
     folder.write("src/a.py", PARTS.replace("../shop", f"../{folder.folder.name}"))
     place = folder.folder / "facts"

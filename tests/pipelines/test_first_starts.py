@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 
+import pytest
+
 from rivermouth.engine.query.query_events import CheckpointMade
 
 PYTHON = """
@@ -76,6 +78,7 @@ def telling():
 """
 
 
+@pytest.mark.long
 def test_a_first_batch_that_failed_is_planned_again_where_its_sources_were_wrong(folder):
     text = FAILING.replace("{folder}", str(folder.folder))
     folder.write("src/a.py", text)

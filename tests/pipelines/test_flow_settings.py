@@ -73,6 +73,7 @@ def batch_utc():
 """
 
 
+@pytest.mark.long
 def test_each_query_has_the_settings_of_its_own_flow(folder):
     folder.write("src/a.py", SOURCE)
     folder.write(

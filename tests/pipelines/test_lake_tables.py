@@ -1,5 +1,7 @@
 """Functions of sinks find and make tables of the lake by name, as they do on Databricks."""
 
+import pytest
+
 PYTHON = r"""
 from delta.tables import DeltaTable
 from pyspark import pipelines as dp
@@ -45,6 +47,31 @@ def to_merged():
 WITHOUT_PATH = "it has no path, and only Delta tables are made by name"
 
 
+def test_a_function_of_a_sink_makes_a_table_of_the_lake_and_does_not_drop_it(folder):
+    told = folder.folder / "told.txt"
+    folder.write(
+        "src/a.py",
+        "from pathlib import Path\n"
+        "from pyspark import pipelines as dp\n\n"
+        "@dp.foreach_batch_sink(name='saved')\n"
+        "def saved(batch, number):\n"
+        "    batch.write.mode('append').saveAsTable('copies')\n"
+        "    try:\n"
+        "        batch.sparkSession.sql('DROP TABLE copies')\n"
+        "    except Exception as error:\n"
+        f"        Path({str(told)!r}).write_text(str(error))\n\n"
+        "@dp.append_flow(target='saved')\n"
+        "def to_saved():\n"
+        "    return spark.readStream.schema('id bigint').json('in')\n",
+    )
+    folder.feed("in/1.json", {"id": 1}, {"id": 2})
+    assert folder.run()["saved"].error is None
+    place = folder.folder / "lake/default/copies"
+    assert told.read_text() == f"the table in {place} is not dropped: it is a table of the lake"
+    assert folder.rows("default.copies") == [(1,), (2,)]
+
+
+@pytest.mark.long
 def test_functions_of_sinks_find_and_make_them_by_name(folder):
     lake, told = folder.folder / "lake", folder.folder / "told.txt"
     elsewhere = folder.folder / "elsewhere"
@@ -118,6 +145,12 @@ def streamed():
 """
 
 
+def test_a_plan_names_what_a_format_without_files_loads_as_it_is_written(folder):
+    folder.write("src/a.py", NAMED)
+    assert folder.plan()["streamed"].reads == ("named db.orders (stream)",)
+
+
+@pytest.mark.long
 def test_what_a_format_without_files_loads_is_no_folder(folder):
     folder.write("src/a.py", NAMED)
     assert folder.plan()["streamed"].reads == ("named db.orders (stream)",)

@@ -116,6 +116,7 @@ OF_OTHER_TYPES = (
 )
 
 
+@pytest.mark.long
 def test_letters_that_their_table_does_not_take_or_that_are_kept_as_json_stay_open(folder, capsys):
     def defined(**others):
         texts = {"most": 100, "columns": "TIMESTAMP", "more": "", **others}

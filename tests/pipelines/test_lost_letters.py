@@ -326,6 +326,7 @@ def ended_in_all(folder):
         shutil.rmtree(checkpoint / each)
 
 
+@pytest.mark.long
 def test_dead_letters_are_those_that_were_counted_though_the_definition_is_another_one_by_now(folder):
     folder.write("src/a.py", CHANGED)
     folder.feed("in/1.json", {"id": 1, "v": 10}, {"id": 2, "v": 500}, {"id": 3, "v": 5000})
@@ -393,26 +394,32 @@ def timed():
 """
 
 
-def test_each_row_is_in_one_place_though_a_condition_says_something_else_the_second_time(folder):
+@pytest.mark.parametrize(
+    "name", ["viewed", *(pytest.param(each, marks=pytest.mark.long) for each in ("appended", "keyed"))]
+)
+def test_each_row_is_in_one_place_though_a_condition_says_something_else_the_second_time(folder, name):
     folder.write("src/a.py", UNSURE.format(folder=folder.folder))
     folder.feed("in/1.json", *({"id": number} for number in (1, 2, 3)))
     others = {1: 3, 2: 1, 3: 2}
-    for name in ("appended", "keyed", "viewed"):
-        bad, looks = folder.folder / "bad", []
-        bad.write_text("1")
+    bad, looks = folder.folder / "bad", []
+    bad.write_text("1")
 
-        def step(reached, bad=bad, looks=looks):
-            if reached == "hold":
-                looks.append(reached)
-                bad.write_text(str(others[int(bad.read_text())]))
+    def step(reached):
+        if reached == "hold":
+            looks.append(reached)
+            bad.write_text(str(others[int(bad.read_text())]))
 
-        found = folder.run(step=step, refresh=(name,))[name]
-        assert (found.error, found.counts.written, found.counts.dead_lettered) == (None, 2, 1)
-        # The first look counts row 1, the second one finds row 3; the batch is computed then.
-        assert (name, len(looks)) == (name, 2)
-        assert (name, letters(folder, name)) == (name, [(3,)])
-        assert (name, folder.rows(f"default.{name}", "id")) == (name, [(1,), (2,)])
-    # For conditions it is the time at which the batch was planned, as for the query.
+    found = folder.run(step=step, refresh=(name,))[name]
+    assert (found.error, found.counts.written, found.counts.dead_lettered) == (None, 2, 1)
+    # The first look counts row 1, the second one finds row 3; the batch is computed then.
+    assert len(looks) == 2
+    assert letters(folder, name) == [(3,)]
+    assert folder.rows(f"default.{name}", "id") == [(1,), (2,)]
+
+
+def test_a_condition_has_the_time_at_which_its_batch_was_planned(folder):
+    folder.write("src/a.py", UNSURE.format(folder=folder.folder))
+    folder.feed("in/1.json", *({"id": number} for number in (1, 2, 3)))
     assert folder.run(refresh=("timed",))["timed"].counts.written == 3
 
 

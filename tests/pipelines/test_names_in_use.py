@@ -53,6 +53,20 @@ def read():
 NAMES = ("silver.totals", "silver.again", "silver.counted", "gold.days", "default.read")
 
 
+def test_a_query_finds_the_schema_that_its_file_has_chosen(folder):
+    folder.write(
+        "src/a.sql",
+        "CREATE MATERIALIZED VIEW first AS SELECT 1 AS n;\n"
+        "USE SCHEMA silver;\n"
+        "CREATE MATERIALIZED VIEW second AS SELECT n + 1 AS n FROM LIVE.first;\n"
+        "CREATE MATERIALIZED VIEW third AS SELECT n + 1 AS n FROM second;\n",
+    )
+    assert {each.error for each in folder.run().values()} == {None}
+    names = ("default.first", "silver.second", "silver.third")
+    assert [folder.rows(name) for name in names] == [[(1,)], [(2,)], [(3,)]]
+
+
+@pytest.mark.long
 def test_queries_find_what_their_file_has_chosen(folder):
     folder.write("pipeline.yml", (folder.folder / "pipeline.yml").read_text() + "catalog: main\n")
     folder.write("src/a.sql", SQL)
@@ -189,6 +203,7 @@ def kept():
 """
 
 
+@pytest.mark.long
 def test_names_of_tables_that_are_names_of_other_things_too(folder):
     for name, versions in {
         "default/raw": [[1, 2, 3]],

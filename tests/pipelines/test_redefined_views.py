@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 
+import pytest
 from deltalake import DeltaTable
 from tests.pipelines.conftest import refusal
 
@@ -52,6 +53,20 @@ def outcomes(folder):
     return {name: (each.result, each.refresh, each.error) for name, each in folder.run().items()}
 
 
+def test_a_view_gets_the_types_and_partitions_of_its_definition(folder):
+    folder.define(ORDERS + TOTALS)
+    folder.feed("in/1.json", {"id": 1, "day": "a", "amount": 5}, {"id": 2, "day": "b", "amount": 6})
+    assert {result for result, _, _ in outcomes(folder).values()} == {"completed"}
+    folder.define(ORDERS + TOTALS, TEXT)
+    assert outcomes(folder)["totals"] == ("completed", "full", None)
+    assert folder.rows("default.totals", "day, total") == [("a", "n5"), ("b", "n6")]
+    assert types(folder, "totals") == {"day": "string", "total": "string"}
+    assert folder.table("totals").metadata().partition_columns == ["total"]
+    folder.define(ORDERS + TOTALS, (TEXT[0], TEXT[1].replace("concat('n', sum(amount))", "to_date(max(day))")))
+    assert refusal(lambda: folder.plan(refresh=("orders",))) == REFUSED.format(line=6).replace("bigint", "string")
+
+
+@pytest.mark.long
 def test_a_view_gets_the_columns_partitions_and_clustering_of_its_definition_with_its_rows(folder, spark):
     folder.define(ORDERS + TOTALS + READERS)
     folder.feed("in/1.json", {"id": 1, "day": "a", "amount": 5}, {"id": 2, "day": "b", "amount": 6})
@@ -122,6 +137,7 @@ def old():
 """
 
 
+@pytest.mark.long
 def test_a_view_gets_what_delta_has_limits_for_and_others_read_it_meanwhile(folder, spark):
     place = folder.folder / "lake/default"
     spark.sql(f"CREATE TABLE delta.`{place}/customers` (id BIGINT, name VARCHAR(5)) USING delta")
@@ -153,6 +169,7 @@ def newest_schema(table):
     return next(each.name for each in commits if '"metaData"' in each.read_text())
 
 
+@pytest.mark.long
 def test_a_view_keeps_its_table_where_the_update_does_not_compute_it_first_or_the_rows_are_not_its_own(folder, spark):
     folder.define(ORDERS + TOTALS)
     folder.feed("in/1.json", {"id": 1, "day": "a", "amount": 5}, {"id": 2, "day": "a", "amount": 500})

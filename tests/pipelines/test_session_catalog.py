@@ -1,6 +1,7 @@
 """``spark.catalog`` of a pipeline knows the tables of the lake."""
 
 import pyarrow as pa
+import pytest
 from deltalake import write_deltalake
 from tests.pipelines.conftest import refusal
 
@@ -43,6 +44,7 @@ def told():
     )
 
 
+@pytest.mark.long
 def test_the_schemas_and_tables_of_the_lake_are_listed(folder, spark):
     of_spark = {each.tableName for each in spark.sql("SHOW TABLES IN default").collect()}
     lake = folder.folder / "lake"

@@ -92,6 +92,24 @@ def run_at_noon(folder, run_pipeline):
     )
 
 
+def test_a_query_its_condition_and_events_have_the_time_that_is_set(tmp_path, run_pipeline):
+    text = (
+        "import dlt\n"
+        "@dlt.table\n"
+        "@dlt.expect_or_drop('past', 'at <= now()')\n"
+        "def clock():\n"
+        "    later = 'current_timestamp() + make_interval(0, 0, 0, id) AS at'\n"
+        "    return spark.range(2).selectExpr(later, 'current_date AS day')\n"
+    )
+    (tmp_path / "clock.py").write_text(text)
+    (tmp_path / "pipeline.yml").write_text("name: clock\nlibraries: [{file: {path: clock.py}}]\n")
+    clock = run_pipeline(tmp_path, now=NOON)
+    (row,) = clock.table("clock").collect()
+    assert (utc(row.at), row.day) == (NOON, NOON.date())
+    assert {utc(each.timestamp) for each in clock.events().select("timestamp").collect()} == {NOON}
+
+
+@pytest.mark.long
 def test_queries_conditions_and_snapshots_have_the_time_that_is_set(folder, run_pipeline):
     visits = run_at_noon(folder, run_pipeline)
     (row,) = visits.table("stamped").collect()

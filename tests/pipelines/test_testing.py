@@ -250,6 +250,7 @@ def to_files():
 """
 
 
+@pytest.mark.long
 def test_sinks_take_what_they_take_outside_of_tests(tmp_path, run_pipeline):
     (tmp_path / "a.py").write_text(SINKS)
     shop = run_pipeline(tmp_path / "a.py", topics={"orders": [Record(b"1", key=b"a"), Record(b"2", key=b"b")]})
@@ -290,6 +291,7 @@ def assigned():
 """
 
 
+@pytest.mark.long
 def test_files_that_are_given_win_over_settings_and_no_source_is_cleaned(tmp_path, run_pipeline):
     (tmp_path / "a.py").write_text(READS)
     paths = {"/Volumes/raw/notes": "./data", "/Volumes/raw/notes/new": "./data/new"}

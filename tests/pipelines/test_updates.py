@@ -379,34 +379,48 @@ def seen(folder):
     return folder
 
 
+def of_folders(folder, *places):
+    one = "SELECT id FROM STREAM read_files('{}', format => 'json', schema => 'id int')"
+    text = " UNION ALL ".join(one.format(place) for place in places)
+    folder.write("src/a.sql", f"CREATE STREAMING TABLE t AS {text};\n")
+
+
+def streams_moved(folder, before, now):
+    before, now = ("; ".join(f"text {folder.folder}/{each}" for each in places) for places in (before, now))
+    return (
+        f"[STREAMS_MOVED] flow t: its query read the streams {before}, and it reads {now}; Spark finds what each "
+        "of them has read by its number, so the flow was not started\n"
+        "  at: src/a.sql:1\n"
+        "  hint: rivermouth run --full-refresh t, or write the streams in their former order"
+    )
+
+
+def test_two_streams_of_a_query_that_change_their_places_are_refused(folder):
+    folder.feed("one/1.json", {"id": 0})
+    folder.feed("two/1.json", {"id": 1})
+    of_folders(folder, "one", "two")
+    assert folder.run()["t"].error is None
+    of_folders(folder, "two", "one")
+    text = streams_moved(folder, ("one", "two"), ("two", "one"))
+    assert str(folder.run()["t"].error) == refusal(folder.plan) == text
+    assert folder.rows("default.t") == [(0,), (1,)]
+
+
+@pytest.mark.long
 def test_streams_of_a_query_that_change_their_places_are_refused(folder):
-    union = "CREATE STREAMING TABLE t AS SELECT id FROM STREAM read_files('{}', format => 'json', schema => 'id int')"
-    branch = " UNION ALL SELECT id FROM STREAM read_files('{}', format => 'json', schema => 'id int')"
-
-    def define(*places):
-        folder.write("src/a.sql", union.format(places[0]) + "".join(branch.format(each) for each in places[1:]) + ";\n")
-
     for number, place in enumerate(("one", "two", "three")):
         folder.feed(f"{place}/1.json", {"id": number})
-    define("one", "two")
+    of_folders(folder, "one", "two")
     assert folder.run()["t"].error is None
-    stream = f"text {folder.folder}/"
-    before = f"{stream}one; {stream}two"
     for places in (("two", "one"), ("one", "two", "three"), ("one",)):
-        define(*places)
-        now = "; ".join(f"{stream}{each}" for each in places)
-        text = (
-            f"[STREAMS_MOVED] flow t: its query read the streams {before}, and it reads {now}; Spark finds what each "
-            "of them has read by its number, so the flow was not started\n"
-            "  at: src/a.sql:1\n"
-            "  hint: rivermouth run --full-refresh t, or write the streams in their former order"
-        )
+        of_folders(folder, *places)
+        text = streams_moved(folder, ("one", "two"), places)
         assert str(folder.run()["t"].error) == refusal(folder.plan) == text
     # A stream of another folder in the place of one goes on with what is there.
-    define("one", "three")
+    of_folders(folder, "one", "three")
     assert folder.run()["t"].error is None
     assert folder.rows("default.t") == [(0,), (1,), (2,)]
-    define("three", "one")
+    of_folders(folder, "three", "one")
     assert folder.run(full_refresh=("t",))["t"].error is None
     assert folder.rows("default.t") == [(0,), (2,)]
 
@@ -435,6 +449,7 @@ def kept():
 """
 
 
+@pytest.mark.long
 def test_streams_into_sinks_that_change_their_places_are_refused(folder, monkeypatch):
     """By the ledger of the sink, and for one without a ledger by the mark on the checkpoint."""
     monkeypatch.chdir(folder.folder)
@@ -564,6 +579,31 @@ def total():
 """
 
 
+def taken_back(folder, name, version, line, entry=1):
+    """The refusal where ``version`` of a table took it back behind ledger entry ``entry``."""
+    place = f"{folder.folder}/lake/default/{name}"
+    return (
+        f"[TABLE_RESTORED] flow {name}: version {version} of table {place} (RESTORE) took it back "
+        f"behind ledger entry {entry}; the flow would not read the missing rows again, and was stopped\n"
+        f"  at: src/a.py:{line}\n"
+        f"  hint: RESTORE TABLE delta.`{place}` TO VERSION AS OF {version - 1}; or rivermouth run "
+        f"--full-refresh {name}; or keep the rows and read the sources again: "
+        f"rivermouth run --reset-checkpoint {name}"
+    )
+
+
+def test_a_table_that_was_taken_back_behind_its_flow_is_refused_and_read_again_with_a_full_refresh(folder):
+    folder.write("src/a.py", RESTORED)
+    folder.feed("in/0.json", {"id": 0})
+    assert folder.run(refresh=("plain",))["plain"].error is None
+    newest = folder.table("plain").version()
+    folder.table("plain").restore(newest - 1)
+    assert refusal(lambda: folder.plan(refresh=("plain",))) == taken_back(folder, "plain", newest + 1, 4, entry=0)
+    assert folder.run(full_refresh=("plain",), refresh=("plain",))["plain"].error is None
+    assert folder.rows("default.plain") == [(0,)]
+
+
+@pytest.mark.long
 def test_tables_that_were_taken_back_lose_no_rows_silently(folder):
     folder.write("src/a.py", RESTORED)
     for number in range(2):
@@ -573,16 +613,8 @@ def test_tables_that_were_taken_back_lose_no_rows_silently(folder):
     for name, version in versions.items():
         folder.table(name).restore(version - 1)
     folder.table("plain").restore(0)
-    place = f"{folder.folder}/lake/default"
     restored = {
-        name: (
-            f"[TABLE_RESTORED] flow {name}: version {version + 1} of table {place}/{name} (RESTORE) took it back "
-            f"behind ledger entry 1; the flow would not read the missing rows again, and was stopped\n"
-            f"  at: src/a.py:{line}\n"
-            f"  hint: RESTORE TABLE delta.`{place}/{name}` TO VERSION AS OF {version}; or rivermouth run "
-            f"--full-refresh {name}; or keep the rows and read the sources again: "
-            f"rivermouth run --reset-checkpoint {name}"
-        )
+        name: taken_back(folder, name, version + 1, line)
         for name, version, line in (("plain", versions["plain"], 4), ("keyed", versions["keyed"], 9))
     }
     assert refusal(folder.plan) == restored["plain"]
@@ -598,17 +630,18 @@ def test_tables_that_were_taken_back_lose_no_rows_silently(folder):
     assert folder.run()["total"].error is None
     assert folder.rows("default.total") == [(3,)]
 
-    def taken_back(step):
+    def restored_meanwhile(step):
         if step == "write":
             folder.table("plain").restore(0)
 
     folder.feed("in/3.json", {"id": 3})
-    assert folder.run(step=taken_back, refresh=("plain",))["plain"].error.code == "TABLE_RESTORED"
+    assert folder.run(step=restored_meanwhile, refresh=("plain",))["plain"].error.code == "TABLE_RESTORED"
     folder.table("plain").restore(folder.table("plain").version() - 1)
     assert folder.run(refresh=("plain",))["plain"].error is None
     assert folder.rows("default.plain") == [(0,), (1,), (2,), (3,)]
 
 
+@pytest.mark.long
 def test_a_table_that_was_taken_back_to_a_time_behind_its_flow_goes_on(folder, spark):
     folder.write("src/a.py", RESTORED)
     folder.feed("in/0.json", {"id": 0}, {"id": 1})
@@ -623,6 +656,7 @@ def test_a_table_that_was_taken_back_to_a_time_behind_its_flow_goes_on(folder, s
     assert folder.rows("default.plain") == [(0,), (1,), (2,)]
 
 
+@pytest.mark.long
 def test_a_full_refresh_that_ended_half_way_leaves_no_file_out(folder, monkeypatch):
     folder.write(
         "src/a.py",

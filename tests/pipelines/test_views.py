@@ -393,6 +393,7 @@ def rated():
 """
 
 
+@pytest.mark.long
 def test_where_new_rows_do_not_say_what_the_view_is_it_is_computed_in_full(folder):
     """Texts that a table is partitioned by, frames of the whole file, expectations over rows, values in functions."""
     settings = "name: shop\nlibraries: [{{glob: {{include: src/**}}}}]\nconfiguration: {{rate: '{}'}}\n"
