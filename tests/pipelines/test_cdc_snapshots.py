@@ -100,10 +100,16 @@ KIND = (
 )
 
 
+def define(folder, **texts):
+    text = KINDS
+    for name, value in texts.items():
+        text = text.replace(f"{{{name}}}", value)
+    folder.write("src/a.py", text)
+
+
 def test_a_stream_that_becomes_one_batch_is_not_started_under_the_same_name(folder):
     for stream, once in (("Stream", "False"), ("", "True")):
-        text = KINDS.replace("{STREAM}", stream).replace("{ONCE}", once)
-        folder.write("src/a.py", text.replace("{ONE}", "of_snapshots").replace("{OTHER}", "of_changes"))
+        define(folder, ONE="of_snapshots", OTHER="of_changes", STREAM=stream, ONCE=once)
         folder.feed("in/1.json", {"id": 1, "name": "a", "ts": 1})
         found = folder.run(refresh=("plain",))["plain"]
     assert str(found.error) == KIND.format(name="plain", before="a stream", now="one batch", line=26)
@@ -112,16 +118,10 @@ def test_a_stream_that_becomes_one_batch_is_not_started_under_the_same_name(fold
 
 @pytest.mark.long
 def test_a_flow_of_another_kind_is_not_started_under_the_same_name(folder):
-    def define(**texts):
-        text = KINDS
-        for name, value in texts.items():
-            text = text.replace(f"{{{name}}}", value)
-        folder.write("src/a.py", text)
-
-    define(ONE="of_snapshots", OTHER="of_changes", STREAM="Stream", ONCE="False")
+    define(folder, ONE="of_snapshots", OTHER="of_changes", STREAM="Stream", ONCE="False")
     folder.feed("in/1.json", {"id": 1, "name": "a", "ts": 1})
     assert {each.error and str(each.error) for each in folder.run().values()} == {None}
-    define(ONE="of_changes", OTHER="of_snapshots", STREAM="", ONCE="True")
+    define(folder, ONE="of_changes", OTHER="of_snapshots", STREAM="", ONCE="True")
     texts = {
         "one": KIND.format(name="one", before="snapshots", now="a stream", line=17),
         "other": KIND.format(name="other", before="a stream", now="snapshots", line=20),
