@@ -357,7 +357,8 @@ def test_a_flow_over_a_table_infers_from_its_rows(spark, shop):
     of_topic = f"    topics: [{shop.topic}]\n    format: {{type: json, schema: infer, framing: confluent}}\n"
     project = shop.write(
         "raw",
-        "    metadata_columns: [kafka_topic, kafka_partition, kafka_offset, kafka_key, kafka_headers]\n"
+        "    metadata_columns: [kafka_topic, kafka_partition, kafka_offset, kafka_timestamp,"
+        " kafka_key, kafka_headers]\n"
         "  silver:\n"
         + of_table.format("parsed", "")
         + "  framed:\n"
