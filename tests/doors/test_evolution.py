@@ -15,6 +15,7 @@ from rivermouth.engine.events import SchemaEvolved, Warned
 from rivermouth.engine.schema import evolve
 from rivermouth.errors import FlowsFailed
 from rivermouth.ports.kafka.kafka_produce import produce
+from rivermouth.rows import envelope
 
 PROJECT = """
 lake: ./lake
@@ -322,19 +323,20 @@ def test_an_error_between_the_kept_schema_and_the_table_is_tried_again(orders):
     assert orders.rows("id", "new") == [(2, "x"), (3, None)]
 
 
-def _raise(note):
-    raise ValueError(note)
-
-
 @pytest.mark.long
 def test_an_error_that_looks_like_a_look_ends_the_batch(orders):
+    def fail(note):
+        raise ValueError(note)
+
     # A function in Python is not attempted: what it raises ends the batch.
-    orders.spark.udf.register("rm_raise", _raise, "boolean")
-    expectation = "    expectations: [{{name: e, condition: rm_raise(note)}}]\n"
+    orders.spark.udf.register("rm_fail", fail, "boolean")
+    expectation = "    expectations: [{{name: e, condition: rm_fail(note)}}]\n"
     orders.declare('"id bigint, note string"', "{on_new_column: evolve}", PROJECT + expectation)
     with pytest.raises(FlowsFailed) as stopped:
         orders.run({"id": 1, "note": "RIVERMOUTH_SCHEMA_NEEDS_A_LOOK"})
-    assert type(stopped.value.__cause__).__name__ == "BatchFailed"
+    failed = stopped.value.__cause__
+    assert type(failed).__name__ == "BatchFailed"
+    assert envelope.needs_look(str(failed.__cause__))
 
 
 @pytest.mark.long
